@@ -306,6 +306,14 @@ static void what_has_arrived_is_fetched(void **state)
     ++view.calls;
     assert_int_equal(after(told), SPEC_AGENT_PAUSE);
     assert_int_equal(told, 2 * SPEC_AGENT_PAUSE_LEAST);
+    assert_int_equal(after(told), SPEC_AGENT_RUN);
+    view.barred = true;
+    ++view.arrivals;
+    assert_int_equal(after(EMPTY), SPEC_AGENT_PAUSE);
+    ++view.arrivals;
+    assert_int_equal(after(told), SPEC_AGENT_PAUSE);
+    assert_true(told > SPEC_AGENT_PAUSE_LEAST);
+    view.barred = false;
     sleeps(SPEC_AGENT_SHARED);
     begins(false);
     assert_int_equal(next(), SPEC_AGENT_PAUSE);
@@ -325,6 +333,12 @@ static void it_stays_awake_for_collectives(void **state)
     view.outstanding = false;
     computes(SPEC_AGENT_LINGER_COLLECTIVE - MS, &polls, &pauses, &longest); /* fails if it sleeps */
     assert_int_equal(longest, SPEC_AGENT_PAUSE_MOST);
+    view = (spec_agent_view_t){.now = view.now, .collectives = 1}; /* the request that started the thread was one */
+    spec_agent_init(&agent, &view, SPEC_AGENT_OWN);
+    view.now += SPEC_AGENT_LINGER;
+    assert_int_not_equal(next(), SPEC_AGENT_SLEEP);
+    view.now += SPEC_AGENT_LINGER_COLLECTIVE - SPEC_AGENT_LINGER - MS;
+    assert_int_not_equal(next(), SPEC_AGENT_SLEEP);
     view.now += 2 * MS;
     while (SPEC_AGENT_SLEEP != next()) {
         assert_true(view.now < SPEC_AGENT_LINGER_COLLECTIVE + UINT64_C(3000) * MS);

@@ -70,7 +70,7 @@ enum {
     MCA_BTL_IBX_GATHERS = 8,
 };
 
-/* A thread of the caller that calls progress while the program computes, and has processors that nobody else needs. */
+/* A thread of the caller that calls progress while the program computes, and has processors that no program computes on. */
 typedef struct mca_btl_ibx_helper {
     /* Progress will find something. It neither waits nor calls MPI or a BTL, and may be called often for one thing. */
     void (*arrived)(void);
@@ -119,8 +119,8 @@ static inline const uint32_t *mca_btl_ibx_polls(const mca_btl_base_module_t *btl
 }
 
 /* There is such a thread, or (NULL) no more; then no call of `arrived` is under way when this returns. A thread of the transport, if it
- * has one and the user has not said how it is to work, moves to these processors, takes all that comes as it comes, and calls
- * `arrived`. *helper is copied. Not from within `arrived`. */
+ * has one, calls `arrived`; if it has no processor of its own, and the user has not said how it is to work, it moves to these for
+ * good, and takes all that comes as it comes. *helper is copied. Not from within `arrived`. */
 static inline void mca_btl_ibx_help(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper)
 {
     const mca_btl_ibx_public_t *module = (const mca_btl_ibx_public_t *) btl;

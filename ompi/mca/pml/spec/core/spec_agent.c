@@ -10,6 +10,9 @@ void spec_agent_init(spec_agent_t *agent, const spec_agent_view_t *view, spec_ag
                             .seen = *view,
                             .last = SPEC_AGENT_SLEEP,
                             .needed = view->now,
+                            .awake_until = SPEC_AGENT_OWN == home && view->collectives > 0
+                                               ? view->now + SPEC_AGENT_LINGER_COLLECTIVE
+                                               : 0,
                             .is_quiet = true,
                             .news = view->now};
 }
@@ -35,7 +38,7 @@ static spec_agent_act_t decide(spec_agent_t *agent, const spec_agent_view_t *vie
     const bool inside =
         bell ? view->calls != view->then : view->calls != seen->calls && !slept && !rung;
     const bool called = bell && !inside && view->outstanding;
-    const bool arrived = has_own && !inside && view->arrivals != seen->arrivals;
+    const bool arrived = has_own && !inside && !view->barred && view->arrivals != seen->arrivals;
 
     agent->is_apart = inside || view->barred;
     if (begun || ended) {

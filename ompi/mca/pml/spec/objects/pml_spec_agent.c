@@ -167,7 +167,7 @@ static void start(void)
     agent.born = spec_now();
     const int error = spec_thread_create(&agent.thread, run, NULL);
     agent.there = 0 == error;
-    if (agent.there && SPEC_AGENT_OWN == agent.home) {
+    if (agent.there && SPEC_AGENT_OWN == agent.home && agent.processors.is_alone) {
         help_transports(&(mca_btl_ibx_helper_t){.arrived = arrived,
                                                 .processors = agent.processors.set,
                                                 .size = sizeof(agent.processors.set)});
@@ -319,16 +319,15 @@ static void pause_for(spec_agent_view_t *view, uint64_t ns)
     atomic_store(&agent.does, AWAKE);
 }
 
-/* On a processor of others it offers it to them after each call: one that waits there has what this one needs. */
+/* It offers the processor to others after each call: on that of a rank one that waits there has what this one needs, on its own a thread of
+ * a transport may be at it. */
 static void call_progress(spec_agent_view_t *view)
 {
     const uint64_t start = spec_now();
     opal_progress();
     view->took = spec_now() - start;
     MCA_PML_SPEC_COUNT(agent_polls);
-    if (SPEC_AGENT_OWN != agent.home) {
-        (void) sched_yield();
-    }
+    (void) sched_yield();
 }
 
 /* One-sided operations wait for an agent that has no processor of its own as long as the program's slice lasts, unless it interrupts

@@ -85,6 +85,7 @@ static spec_agent_home_t one_of(mca_pml_spec_processors_t *processors, unsigned 
         spec_agent_nth(processors->set, WORDS, (unsigned) opal_process_info.my_local_rank % n);
     memset(processors, 0, sizeof(*processors));
     processors->set[mine / 64] = UINT64_C(1) << mine % 64;
+    processors->is_alone = spec_local_ranks() <= n;
     return SPEC_AGENT_OWN;
 }
 

@@ -14,6 +14,7 @@ enum { MCA_PML_SPEC_PROCESSORS = 8192 }; /* as many as Linux knows of */
 /* A bit for each; none: nothing is known. */
 typedef struct mca_pml_spec_processors {
     uint64_t set[MCA_PML_SPEC_PROCESSORS / 64];
+    bool is_alone; /* OWN: no other rank's agent is there */
 } mca_pml_spec_processors_t;
 
 /* Those that a list names, as pml_spec_progress_processors has it. Returns how many; 0: it is no list of processors. */

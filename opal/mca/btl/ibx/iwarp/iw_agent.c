@@ -55,6 +55,7 @@ struct iw_agent {
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
     atomic_bool stop;
     atomic_bool offloads;  /* the mode */
+    atomic_bool owns;      /* the thread has a processor of its own */
     atomic_bool moves;     /* the thread is to bind itself anew */
     atomic_ulong takeovers;
     bool is_left; /* under the lock: there is a large write, and the thread was told */
@@ -209,7 +210,9 @@ static void be_in_charge(iw_agent_t *a)
     }
     pthread_mutex_lock(&a->lock);
     const uint64_t before = moved(a);
+    iw_port_give_way(a->port, true);
     const unsigned n = (backup ? iw_port_drain : iw_port_progress)(a->port, a->engine);
+    iw_port_give_way(a->port, false);
     const uint64_t bytes = moved(a) - before;
     const uint64_t deadline = iw_port_deadline(a->engine);
     a->is_left = a->is_left && iw_engine_has_output(a->engine);
@@ -270,6 +273,7 @@ iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw
     a->engine = engine;
     atomic_init(&a->calls, 1);
     atomic_init(&a->offloads, IW_AGENT_OFFLOAD == config->mode);
+    atomic_init(&a->owns, config->owns);
     a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (a->wake < 0) {
         free(a);
@@ -292,9 +296,15 @@ bool iw_agent_start(iw_agent_t *a)
 
 void iw_agent_offload(iw_agent_t *a)
 {
+    atomic_store(&a->owns, true);
     atomic_store(&a->offloads, true);
     atomic_store(&a->moves, true);
     wake(a);
+}
+
+bool iw_agent_offloads(const iw_agent_t *a)
+{
+    return atomic_load(&((iw_agent_t *) (uintptr_t) a)->offloads);
 }
 
 void iw_agent_stop(iw_agent_t *a)
@@ -305,6 +315,7 @@ void iw_agent_stop(iw_agent_t *a)
     if (is_there) {
         wake(a);
         pthread_join(a->thread, NULL);
+        a->is_left = false; /* the application's again */
     }
 }
 
@@ -375,7 +386,7 @@ void iw_agent_flush(iw_agent_t *a)
 
 void iw_agent_flush_bulk(iw_agent_t *a)
 {
-    a->is_left |= a->started && atomic_load_explicit(&a->offloads, memory_order_relaxed);
+    a->is_left |= a->started && !atomic_load(&a->stop) && atomic_load(&a->offloads) && atomic_load(&a->owns);
     iw_agent_flush(a);
 }
 

@@ -22,6 +22,7 @@ typedef enum iw_agent_mode { IW_AGENT_BACKUP, IW_AGENT_OFFLOAD } iw_agent_mode_t
 
 typedef struct iw_agent_config {
     iw_agent_mode_t mode;
+    bool owns; /* OFFLOAD: the thread has a processor that the application does not need */
     uint64_t patience_ns;      /* BACKUP: silence after which the thread takes over */
     uint64_t bulk_patience_ns; /* the same while large transfers are expected */
     /* Called by the thread before anything else, to bind itself to processors, and after iw_agent_offload; may be NULL. */
@@ -44,12 +45,14 @@ iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw
 bool iw_agent_start(iw_agent_t *agent);
 /* The thread has got processors of its own: OFFLOAD from now on; it calls `started` again, to go there. Under the lock. */
 void iw_agent_offload(iw_agent_t *agent);
+/* Is it that already? */
+bool iw_agent_offloads(const iw_agent_t *agent);
 /* Ends the thread, if there is one, and waits for it; none begins any more. Not under the lock, one caller at a time. */
 void iw_agent_stop(iw_agent_t *agent);
 /* Stops, if that has not been done, and frees. */
 void iw_agent_destroy(iw_agent_t *agent);
 
-/* Waits for one batch of the thread's at most. */
+/* Waits for about one batch of the thread's, not for all that it has to send. */
 void iw_agent_lock(iw_agent_t *agent);
 void iw_agent_unlock(iw_agent_t *agent);
 
@@ -63,8 +66,8 @@ void iw_agent_flush(iw_agent_t *agent);
 /* Under the lock, after posting what may wait for more: the application comes back for it, or the thread sends it. */
 void iw_agent_gather(iw_agent_t *agent);
 
-/* The same after posting a large write. OFFLOAD leaves it to the thread, and what is posted behind it while there is something left
- * to send, so that the application goes on at once; if it waits instead, it comes for it before the thread is awake. */
+/* As iw_agent_flush, after posting a large write. A thread with a processor of its own is left the write, and what is posted behind it
+ * while there is something to send, so that the application goes on at once; if it waits instead, iw_port_progress sends it as well. */
 void iw_agent_flush_bulk(iw_agent_t *agent);
 
 /* Large transfers begin, here or at a peer that was told of memory: for a while the thread is less patient.

@@ -267,6 +267,11 @@ void iw_port_want(iw_port_t *p, bool begins)
     (void) atomic_fetch_add(&p->wanted, begins ? 1u : UINT_MAX);
 }
 
+void iw_port_give_way(iw_port_t *p, bool begins)
+{
+    p->gives_way = begins;
+}
+
 bool iw_port_is_wanted(const iw_port_t *p)
 {
     return atomic_load_explicit(&p->wanted, memory_order_relaxed) > 0;

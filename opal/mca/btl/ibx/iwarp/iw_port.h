@@ -89,10 +89,12 @@ unsigned iw_port_progress(iw_port_t *port, iw_engine_t *engine);
 /* The same for a caller that comes seldom and finds much: takes all there is with few calls, and acknowledges it once. */
 unsigned iw_port_drain(iw_port_t *port, iw_engine_t *engine);
 
-/* Somebody waits for whoever is in the port, or no longer: from the first on until the last, what sends much ends after its next
- * call of the kernel, and leaves the others to the next progress. Any thread, without the lock. */
+/* Somebody waits for whoever is in the port, or no longer. Any thread, without the lock. */
 void iw_port_want(iw_port_t *port, bool begins);
 bool iw_port_is_wanted(const iw_port_t *port);
+/* From now on, or no more: progress that sends much ends after its next call of the kernel where somebody waits. For a caller that comes
+ * back at once. */
+void iw_port_give_way(iw_port_t *port, bool begins);
 
 /* Sleep until a datagram comes, a timer is due, the kernel has room again for what it did not take, `wake` (a file descriptor, or -1) becomes readable
  * or timeout_ns has passed. True: `wake` is readable. */

@@ -66,6 +66,7 @@ struct iw_port {
     atomic_uint_least64_t busy_until; /* the kernel had no room, and is asked again then; 0: it takes datagrams, as far as is known */
     atomic_int busy; /* the socket that had none; -1: it was not the socket's */
     atomic_uint wanted; /* so many wait for the lock */
+    bool gives_way;     /* to them */
     uint64_t polled; /* when iw_port_progress was called last */
     iw_poll_t poll;
     iw_intake_t intake;

@@ -465,7 +465,7 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
         return;
     }
     /* A bound, so that receiving has its turn. */
-    for (unsigned round = 0; round < 8 && iw_engine_has_output(e) && !(round > 0 && iw_port_is_wanted(p)); ++round) {
+    for (unsigned round = 0; round < 8 && iw_engine_has_output(e) && !(round > 0 && p->gives_way && iw_port_is_wanted(p)); ++round) {
         unsigned count = iw_engine_output(e, now, p->packet, BATCH);
         if (0 == count) {
             continue;

@@ -245,7 +245,7 @@ static void help(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper)
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
     mca_btl_ibx_udp_lock(module);
     module->arrived = NULL == helper ? NULL : helper->arrived;
-    if (NULL != helper && MCA_BTL_IBX_ASYNC_AUTO == mca_btl_ibx_component.async) {
+    if (NULL != helper && MCA_BTL_IBX_ASYNC_AUTO == mca_btl_ibx_component.async && !iw_agent_offloads(module->agent)) {
         mca_btl_ibx_udp_agent_settle(module, helper->processors, helper->size);
     }
     mca_btl_ibx_udp_unlock(module);
@@ -258,6 +258,7 @@ static bool make_agent(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_async_t asy
     module->has_no_thread = MCA_BTL_IBX_ASYNC_OFF == async;
     iw_agent_config_default(&agent);
     agent.mode = MCA_BTL_IBX_ASYNC_ON == async ? IW_AGENT_OFFLOAD : IW_AGENT_BACKUP;
+    agent.owns = mca_btl_ibx_udp_agent_has_processor();
     agent.started = mca_btl_ibx_udp_agent_bind;
     agent.relieved = meet_strangers;
     agent.arrived = tell_of_arrivals;

@@ -38,7 +38,9 @@ static void choose(const void *set, size_t size)
 {
     pthread_mutex_lock(&chosen.lock);
     chosen.size = size < sizeof(chosen.set.set) ? size : sizeof(chosen.set.set);
-    memcpy(chosen.set.set, set, chosen.size);
+    if (chosen.size > 0) {
+        memcpy(chosen.set.set, set, chosen.size);
+    }
     pthread_mutex_unlock(&chosen.lock);
 }
 
@@ -70,6 +72,7 @@ static void tell(mca_btl_ibx_async_t what, const char *why)
 mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted)
 {
     processors_t mine, launcher;
+    choose(NULL, 0); /* what an earlier session was given */
     const int n = MCA_BTL_IBX_ASYNC_OFF == wanted ? 0 : allowed(0, &mine);
     char why[80] = "as asked for";
     /* Bound: the launcher, its parent, may use more of them, and the set is this process's. Else all processes of the host
@@ -98,6 +101,11 @@ void mca_btl_ibx_udp_agent_bind(void *context)
         (void) sched_setaffinity(0, chosen.size, (const cpu_set_t *) (const void *) chosen.set.set);
     }
     pthread_mutex_unlock(&chosen.lock);
+}
+
+bool mca_btl_ibx_udp_agent_has_processor(void)
+{
+    return chosen.size > 0;
 }
 
 void mca_btl_ibx_udp_agent_settle(mca_btl_ibx_udp_module_t *module, const void *processors, size_t size)

@@ -3,6 +3,7 @@
 #ifndef BTL_IBX_UDP_AGENT_H
 #define BTL_IBX_UDP_AGENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef enum mca_btl_ibx_async {
@@ -16,9 +17,11 @@ typedef enum mca_btl_ibx_async {
  * processes of the host, leave one for the agent; else BACKUP. Others stay as they are. */
 mca_btl_ibx_async_t mca_btl_ibx_udp_agent_choose(mca_btl_ibx_async_t wanted);
 
-/* The agent's first action: it takes no signals, which are the application's, and binds itself to the
- * processor that was found to be spare, if one was. */
+/* The thread binds itself to the processors that were found for it, if there are any: when it begins, and when it got others. */
 void mca_btl_ibx_udp_agent_bind(void *context);
+
+/* Was one found? */
+bool mca_btl_ibx_udp_agent_has_processor(void);
 
 struct mca_btl_ibx_udp_module;
 

@@ -148,8 +148,15 @@ static bool copied(mca_btl_ibx_udp_module_t *module, const mca_btl_ibx_job_t *jo
     return is_done;
 }
 
-/* To send so much takes the caller several times what it takes to wake the thread. */
+/* To send so much takes the caller several times what it takes to wake a thread that has a processor of its own. */
 #define LEFT_LEAST ((size_t) 128 << 10)
+
+/* By the alternate path only a call of the PML carries datagrams. */
+static bool may_be_left(const mca_btl_ibx_job_t *job)
+{
+    const iw_peer_t *peer = mca_btl_ibx_udp_peer(job->endpoint);
+    return MCA_BTL_IBX_PUT == job->type && job->length >= LEFT_LEAST && NULL != peer && !iw_peer_is_alternate(peer);
+}
 
 /* Issues it, or queues it: its memory at the peer is in this region. lock is not held. */
 static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
@@ -164,7 +171,7 @@ static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
     } else {
         opal_list_append(&module->waiting, (opal_list_item_t *) job);
     }
-    if (MCA_BTL_IBX_PUT == job->type && job->length >= LEFT_LEAST) {
+    if (may_be_left(job)) {
         iw_agent_flush_bulk(module->agent);
     } else {
         iw_agent_flush(module->agent);
