@@ -161,7 +161,7 @@ sub placement {
 
 # One run under PML 'a' or 'b': its records. Dies with a text for the user when the run failed. core_ns keeps how near the
 # processors were to each other at its start and end (bench_machine.h), as far as it is known. A transport 'any' is Open MPI's
-# choice; {env_a}, {env_b}: variables of the environment for the runs of one PML.
+# choice; {env_a}, {env_b}: variables of the environment for the runs of one PML; {wrapper}: words before the program's.
 sub run {
     my ($self, $which, $processes, $program, @arguments) = @_;
     my $path = "$self->{programs}/$program";
@@ -173,7 +173,7 @@ sub run {
         @{$self->{mca}}, @{$self->{"mca_$which"}};
     my @words = ('-np', $processes, split(' ', $self->{mpirun_args}), @{$self->placement($processes)},
         '--mca', 'pml', $self->{"pml_$which"}, 'any' eq $self->{btl} ? () : ('--mca', 'btl', $btl), @mca);
-    return $self->execute($self->{mpirun}, mpi_words($self->{mpirun}, @words), $path, @arguments);
+    return $self->execute($self->{mpirun}, mpi_words($self->{mpirun}, @words), @{$self->{wrapper} // []}, $path, @arguments);
 }
 
 # Runs a command that prints records: these, each with wall_ms, the time of the command. Dies and keeps core_ns as run does.

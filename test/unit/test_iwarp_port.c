@@ -655,7 +655,7 @@ static void a_thread_gets_a_processor(void **state)
 }
 
 /* What sends much ends after one call of the kernel where another thread waits for the port. */
-static void who_waits_waits_for_one_call(void **state)
+static void a_waiting_caller_waits_for_one_call(void **state)
 {
     (void) state;
     end_t *e = ends_open(true, 60 * S);
@@ -934,7 +934,7 @@ int main(void)
         cmocka_unit_test(the_agent_sends_what_waits),
         cmocka_unit_test(a_large_write_is_left_to_the_thread),
         cmocka_unit_test(a_thread_gets_a_processor),
-        cmocka_unit_test(who_waits_waits_for_one_call),
+        cmocka_unit_test(a_waiting_caller_waits_for_one_call),
         cmocka_unit_test(the_agent_is_impatient_for_bulk),
         cmocka_unit_test(payloads_are_received_in_place),
         cmocka_unit_test(ports_of_a_range),
