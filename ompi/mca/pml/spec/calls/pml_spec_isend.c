@@ -111,7 +111,7 @@ static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
                                      mca_pml_base_send_mode_t mode, bool wait, numbered_t *numbered)
 {
     const size_t length = count * dtype->super.size;
-    const bool gathers = !wait && NULL != peer->polls;
+    const bool gathers = !wait && NULL != MCA_PML_SPEC_GLANCE(peer->polls);
     if (!is_plain(length, count, dtype, mode, gathers)) {
         return NEEDS_REQUEST;
     }

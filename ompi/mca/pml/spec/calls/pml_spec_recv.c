@@ -34,7 +34,7 @@ static plan_t before_recv(mca_pml_spec_recv_request_t *recvreq, bool blocking)
     if (!stopped && MCA_PML_SPEC_RTR_GOES != (plan.why = mca_pml_spec_rtr_why_not(recvreq))) {
         return plan;
     }
-    const bool wins = spec_costs_offers(peer->mover, blocking);
+    const bool wins = spec_costs_offers(MCA_PML_SPEC_GLANCE(peer->mover), blocking);
     const spec_before_recv_t before = {.capacity = recvreq->capacity,
                                        .waits = blocking,
                                        .offers =

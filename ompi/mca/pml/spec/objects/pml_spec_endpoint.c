@@ -50,11 +50,17 @@ mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
             polls = NULL;
         }
     }
-    peer->polls = polls;
-    __atomic_store_n(&peer->eager_limit, data_of(limit), __ATOMIC_RELAXED); /* see before_recv */
-    peer->mover = peer->is_self ? SPEC_BY_RDMA : mover_of(endpoint);
-    peer->eager_most = SPEC_BY_RDMA == peer->mover ? peer->eager_limit : data_of(most);
-    __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
+    const spec_mover_t mover = peer->is_self ? SPEC_BY_RDMA : mover_of(endpoint);
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    if (OPAL_LIKELY(NULL == peer->endpoint)) { /* no other thread was faster */
+        /* Some calls read these before they have the endpoint, as MCA_PML_SPEC_GLANCE. */
+        __atomic_store_n(&peer->polls, polls, __ATOMIC_RELAXED);
+        __atomic_store_n(&peer->eager_limit, data_of(limit), __ATOMIC_RELAXED);
+        __atomic_store_n(&peer->mover, mover, __ATOMIC_RELAXED);
+        peer->eager_most = SPEC_BY_RDMA == mover ? data_of(limit) : data_of(most);
+        __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
     __atomic_store_n(&peer->open, endpoint, __ATOMIC_SEQ_CST);
     if (mca_pml_spec_is_given_up(peer->proc)) { /* meanwhile, and its requests may have been ended before this */
         __atomic_store_n(&peer->open, NULL, __ATOMIC_RELEASE);
