@@ -55,10 +55,10 @@ struct iw_agent {
     atomic_bool in_charge; /* the thread is, and may be asleep until a deadline it knew */
     atomic_bool stop;
     atomic_bool offloads;  /* the mode */
-    atomic_bool owns;      /* the thread has a processor of its own */
     atomic_bool moves;     /* the thread is to bind itself anew */
     atomic_ulong takeovers;
-    bool is_left; /* under the lock: there is a large write, and the thread was told */
+    bool owns;    /* under the lock: the thread has a processor of its own */
+    bool is_left; /* likewise: there is a large write, and the thread was told */
     atomic_bool bulk;    /* large transfers began since the thread checked last */
     atomic_bool patient; /* it sleeps for long, and must not when a large transfer begins */
     iw_idle_t silence; /* of the thread alone */
@@ -273,7 +273,7 @@ iw_agent_t *iw_agent_create(const iw_agent_config_t *config, iw_port_t *port, iw
     a->engine = engine;
     atomic_init(&a->calls, 1);
     atomic_init(&a->offloads, IW_AGENT_OFFLOAD == config->mode);
-    atomic_init(&a->owns, config->owns);
+    a->owns = config->owns && IW_AGENT_OFFLOAD == config->mode;
     a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (a->wake < 0) {
         free(a);
@@ -296,7 +296,7 @@ bool iw_agent_start(iw_agent_t *a)
 
 void iw_agent_offload(iw_agent_t *a)
 {
-    atomic_store(&a->owns, true);
+    a->owns = true;
     atomic_store(&a->offloads, true);
     atomic_store(&a->moves, true);
     wake(a);
@@ -386,7 +386,7 @@ void iw_agent_flush(iw_agent_t *a)
 
 void iw_agent_flush_bulk(iw_agent_t *a)
 {
-    a->is_left |= a->started && !atomic_load(&a->stop) && atomic_load(&a->offloads) && atomic_load(&a->owns);
+    a->is_left |= a->owns && a->started && !atomic_load(&a->stop);
     iw_agent_flush(a);
 }
 

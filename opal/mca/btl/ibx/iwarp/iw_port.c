@@ -6,7 +6,6 @@
 #include "spec_now.h"
 
 #include <ifaddrs.h>
-#include <limits.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -264,7 +263,7 @@ void iw_port_gather(iw_port_t *p)
 
 void iw_port_want(iw_port_t *p, bool begins)
 {
-    (void) atomic_fetch_add(&p->wanted, begins ? 1u : UINT_MAX);
+    (void) (begins ? atomic_fetch_add(&p->wanted, 1u) : atomic_fetch_sub(&p->wanted, 1u));
 }
 
 void iw_port_give_way(iw_port_t *p, bool begins)
