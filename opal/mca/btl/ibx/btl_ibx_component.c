@@ -94,7 +94,8 @@ static const spec_parameter_t parameters[] = {
                 .help = "A thread moves data while the application computes: on, it takes every datagram as it comes; "
                         "backup, it works only while the application does not call MPI; off, there is no thread, and lost "
                         "datagrams are sent again only in MPI calls; auto, on if there is a processor to spare for each "
-                        "process of the host, else backup. No unit, one of auto, on, backup, off, default auto."),
+                        "process of the host, or pml/spec's progress agent has one, else backup. No unit, one of auto, on, "
+                        "backup, off, default auto."),
     SPEC_NUMBER("iwarp_port_min", 2, C(port_min), 0, 0, UINT16_MAX,
                 .help = "A process receives at UDP ports from this one on: for a firewall, which must let datagrams to them "
                         "pass between all hosts of a job (the ports they come from may be any). A process takes the first "
