@@ -350,6 +350,24 @@ static void a_network_that_breaks_again_is_left_for_good(void **state)
     assert_int_equal(c.deadline, 0);
 }
 
+/* Each time sooner than the own network would be tried. */
+static void another_port_that_breaks_is_left_first(void **state)
+{
+    vb_conn_t c;
+    (void) state;
+    broken(&c, true);
+    (void) on(&c, VB_ON_STILL, 20);
+    for (unsigned i = 0; i < 5; ++i) {
+        go_elsewhere(&c);
+        assert_int_equal(on(&c, VB_ON_FAILED, c.opened_at + 1), VB_DO_BREAK);
+        (void) on(&c, VB_ON_STILL, c.opened_at + 2);
+        assert_int_equal(on(&c, VB_ON_TIMEOUT, c.deadline), VB_DO_RESOLVE);
+        assert_false(c.is_elsewhere);
+        (void) on(&c, VB_ON_TIMEOUT, c.deadline);
+    }
+    assert_int_equal(c.trials, 0);
+}
+
 /* Its own network is of no use any more. */
 static void a_stranded_peer_stays_elsewhere(void **state)
 {
@@ -461,7 +479,7 @@ static void trials_are_not_felt(void **state)
 static void talk_through_failures(const kind_t *kind)
 {
     void *none = NULL;
-    for (unsigned fails = 5; fails < 60; fails += 18) {
+    for (unsigned fails = 2; fails < 60; fails += 19) {
         const course_t course = {.at_once = 7, .cuts = true, .heals = 100, .fails = fails};
         begin_with_elsewhere(kind);
         fake.requests_left = 20;
@@ -935,6 +953,7 @@ int main(void)
         cmocka_unit_test(elsewhere_is_preferred),
         cmocka_unit_test(the_own_network_is_tried),
         cmocka_unit_test(a_network_that_breaks_again_is_left_for_good),
+        cmocka_unit_test(another_port_that_breaks_is_left_first),
         cmocka_unit_test(a_stranded_peer_stays_elsewhere),
         cmocka_unit_test(the_other_end_waits_to_be_asked),
         cmocka_unit_test_setup_teardown(a_cut_is_not_felt, setup, teardown),

@@ -131,6 +131,8 @@ static unsigned break_off(vb_conn_t *conn, uint64_t now, const vb_conn_rules_t *
         }
         conn->is_resumed = true;
         conn->tries = 0;
+        /* Else another port that breaks each time, sooner than the own network would be tried, would be all that is tried. */
+        conn->goes_home = conn->is_elsewhere;
     }
     conn->is_again = true;
     if (conn->breaks > rules->breaks && !conn->has_elsewhere) {
@@ -171,7 +173,6 @@ static bool resume(vb_conn_t *conn, vb_conn_event_t event, uint64_t now, const v
         *todo = enter(conn, VB_OPEN, 0, 0);
     } else if (in & IN(OPEN) && on & ON(TIMEOUT) && conn->is_elsewhere) {
         ++conn->trials;
-        conn->goes_home = true;
         *todo = break_off(conn, now, rules, 0);
     } else if ((in & IN(OPEN) && on & (ON(FAILED) | ON(DISCONNECTED))) || (in & IN(ACCEPTING) && on & FAILURES)) {
         *todo = break_off(conn, now, rules, 0);

@@ -109,7 +109,7 @@ typedef struct vb_conn {
     bool is_stranded;      /* its own network is of no use any more: the owner's to set */
     bool is_elsewhere;     /* so goes the attempt or connection */
     bool asks_elsewhere;   /* so did the request come that was stepped with last */
-    bool goes_home;        /* I end it, to try the own network */
+    bool goes_home;        /* it was elsewhere, and ended: the own network is tried first */
     uint32_t trials;       /* of it, since a connection by it lasted */
     uint32_t breaks;       /* in a row, each soon after it was opened */
     uint64_t opened_at;    /* when it was opened last */
