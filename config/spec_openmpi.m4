@@ -206,11 +206,12 @@ AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
             [AC_MSG_RESULT([yes])
              spec_save_LIBS=$LIBS
              LIBS="$SPEC_OMPI_LIBFLAGS $LIBS"
+             # (Which does not name libopen-pal among what it needs.)
              AC_CHECK_LIB([mca_common_cuda], [mca_common_cuda_stage_one_init], [SPEC_CUDA_LIBS=-lmca_common_cuda],
                 [AC_MSG_ERROR([this Open MPI was configured --with-cuda, but its library libmca_common_cuda was not found beside the
   others, and without it nothing can ask where a buffer is. Was it configured with --enable-mca-static=common-cuda?
   For another Open MPI on this machine: --with-mpicc=/that/place/bin/mpicc])],
-                [$MPI_LIBS])
+                [$MPI_LIBS -lopen-pal])
              LIBS=$spec_save_LIBS],
             [AC_MSG_RESULT([no])])])
     AM_CONDITIONAL([CUDA], [test "x$spec_cuda" = x1])
