@@ -207,7 +207,12 @@ AC_DEFUN([_SPEC_OPENMPI_FEATURES], [
              spec_save_LIBS=$LIBS
              LIBS="$SPEC_OMPI_LIBFLAGS $LIBS"
              # (Which does not name libopen-pal among what it needs.)
-             AC_CHECK_LIB([mca_common_cuda], [mca_common_cuda_stage_one_init], [SPEC_CUDA_LIBS=-lmca_common_cuda],
+             AC_CHECK_LIB([mca_common_cuda], [mca_common_cuda_stage_one_init],
+                [# A component of ours may be the first that needs it, and only Open MPI's own say where it is.
+                 SPEC_CUDA_LIBS=-lmca_common_cuda
+                 for spec_dir in $OMPI_LIBDIRS; do
+                     SPEC_CUDA_LIBS="$SPEC_CUDA_LIBS,-rpath,$spec_dir"
+                 done],
                 [AC_MSG_ERROR([this Open MPI was configured --with-cuda, but its library libmca_common_cuda was not found beside the
   others, and without it nothing can ask where a buffer is. Was it configured with --enable-mca-static=common-cuda?
   For another Open MPI on this machine: --with-mpicc=/that/place/bin/mpicc])],
