@@ -62,7 +62,8 @@ static _Thread_local CUcontext current;
 static struct {
     pthread_mutex_t lock; /* covers all of these, and streams and events */
     bool begun;
-    unsigned long long fails, copies;
+    unsigned long long fails, copies, streamed;
+    bool is_held;
     const char *bad; /* a byte whose copies fail, or NULL */
     struct CUstream_st own, *streams; /* `own`: of those that name none */
     range_t *registered;
@@ -362,6 +363,7 @@ static CUresult late(struct CUstream_st *stream, void *to, const void *from, siz
     *stream->last = fresh;
     stream->last = &fresh->next;
     ++stream->given;
+    ++test.streamed;
     unlock();
     return CUDA_SUCCESS;
 }
@@ -495,7 +497,7 @@ CUresult cuEventQuery(CUevent event)
 {
     CUresult result = CUDA_SUCCESS;
     lock();
-    if (NULL != event->stream && ++event->queries < QUERIES && event->stream->done < event->to) {
+    if (NULL != event->stream && event->stream->done < event->to && (++event->queries < QUERIES || test.is_held)) {
         result = CUDA_ERROR_NOT_READY;
     } else if (NULL != event->stream) {
         run(event->stream, event->to);
@@ -570,6 +572,8 @@ int test_accelerator_file(const void *p);
 void test_accelerator_fail(unsigned long long n);
 void test_accelerator_fail_at(const void *byte);
 unsigned long long test_accelerator_copies(void);
+unsigned long long test_accelerator_streamed(void);
+void test_accelerator_pause(bool is_held);
 bool test_accelerator_begin(void *to, const void *from, size_t n);
 int test_accelerator_query(void);
 
@@ -618,6 +622,21 @@ unsigned long long test_accelerator_copies(void)
     const unsigned long long copies = test.copies;
     unlock();
     return copies;
+}
+
+unsigned long long test_accelerator_streamed(void)
+{
+    lock();
+    const unsigned long long streamed = test.streamed;
+    unlock();
+    return streamed;
+}
+
+void test_accelerator_pause(bool is_held)
+{
+    lock();
+    test.is_held = is_held;
+    unlock();
 }
 
 static CUstream late_stream;

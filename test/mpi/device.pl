@@ -42,6 +42,9 @@ my @ways = (
     ['ibx, without streams', '--mca btl self,ibx --mca accelerator_test_streams 0', 1, '--streams 0'],
     map({ [ "$_, an engine", "--mca btl self,$_ --mca accelerator_test_mb_s 300", 1, '--rate 300' ] } 'tcp', 'ibx'),
 );
+# 4.1 copies without streams, and its driver (cuda_driver.c) takes no time for it.
+my $is_late = mpi_release() ge '5.0';
+@ways = map { [@$_[0 .. 2], '--streams 0'] } grep { $_->[1] !~ /accelerator_test/ } @ways if !$is_late;
 my $adapter = '--mca btl self,ibx --mca btl_ibx_transport verbs';
 @ways = (
     ['verbs', $adapter, 1], ['verbs, in fragments', "$adapter --mca pml_spec_staging_max 0", 0],
@@ -52,7 +55,7 @@ for my $way (@ways) {
     my ($name, $words, $staged, $more) = (@$way, '');
     my ($code, $out) = job($words, "--staged $staged $more");
     result(0 == $code && "No errors\n" eq $out, "$name: each byte by the device's copies, " . ($staged ? 'some staged' : 'none staged'), $out);
-    if (mpi_release() lt '5.0') {
+    if (!$is_late) {
         ($code, $out) = job($words, '--fault');
         result(0 != $code && $out !~ /^No errors$/m && $out =~ /CUDA: Error in cuMemcpy/, "$name: the device's fault ends the job, and is told", $out);
         next;
@@ -61,7 +64,7 @@ for my $way (@ways) {
     my $told = () = $out =~ /^A copy from or to the memory of an accelerator \(GPU\) has failed/mg;
     result(0 == $code && $out =~ /^No errors$/m && $told >= 1, "$name: the device's faults are errors at both ends, and told", $out);
 }
-for my $sends ($verbs ? () : (0, 1)) {
+for my $sends ($verbs || !$is_late ? () : (0, 1)) {
     my ($code, $out) = job('--mca btl self,ibx', "--sends $sends", 'given_up_late');
     result(scalar($out =~ /^as it should be$/m), 'a peer is given up while a ' . ($sends ? 'send' : 'receive') . "'s buffer is copied", $out);
 }
