@@ -237,6 +237,25 @@ static void another_port_may_fail_too(void **state)
     each(state, talk_through_failures);
 }
 
+/* What the other port did not carry ends the connection by it at once: the own network might not be tried for long. */
+static void a_loss_is_heard(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    speak(1, 2);
+    assert_true(vb_port_has_parts(process[1].port));
+    fails_after = 0;
+    carry(1, 2, 1);
+    assert_true(process[1].peer[2]->is_cut);
+    for (unsigned i = 0; i < 100000 && !is_done(); ++i) {
+        speak(1, 2);
+        speak(2, 1);
+        turn(100);
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    check_talk();
+}
+
 /* Longer than a part, from one piece or two. */
 static void long_requests_are_put_together(void **state)
 {
@@ -694,6 +713,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_cut_is_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(trials_are_not_felt, setup, teardown),
         cmocka_unit_test_setup_teardown(another_port_may_fail_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_loss_is_heard, setup, teardown),
         cmocka_unit_test_setup_teardown(long_requests_are_put_together, setup, teardown),
         cmocka_unit_test_setup_teardown(late_requests_break_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_request_is_heard_once, setup, teardown),
