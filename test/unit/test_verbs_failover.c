@@ -76,8 +76,14 @@ typedef struct {
     unsigned at_once; /* parcels carried in a turn */
     bool cuts;        /* the network, with the connection */
     unsigned heals;   /* turns after that it carries again; 0: never */
+    bool strands;     /* it is not tried any more, either */
     unsigned fails;   /* again and again a parcel is not carried, after so many; 0: none */
 } course_t;
+
+static vb_conn_t *conn(unsigned node)
+{
+    return &process[node].peer[3 - node]->conn;
+}
 
 static void exchange(const course_t *course)
 {
@@ -88,6 +94,7 @@ static void exchange(const course_t *course)
         turn(course->at_once);
         if (fake.requests_left < 0 && course->cuts) {
             cut_network(0 == course->heals || ++since < course->heals);
+            conn(1)->is_stranded = conn(2)->is_stranded = course->strands;
         }
         if (course->fails > 0 && fails_after < 0) {
             fails_after = (int) course->fails;
@@ -102,11 +109,6 @@ static void exchange(const course_t *course)
 static const kind_t kinds[] = {{.has_srq = true, .part_max = PART},
                                {.has_srq = false, .part_max = PART},
                                {.has_srq = true, .by_datagrams = true, .part_max = PART}};
-
-static vb_conn_t *conn(unsigned node)
-{
-    return &process[node].peer[3 - node]->conn;
-}
 
 /* Both are there. */
 static void until_open(bool is_elsewhere)
@@ -223,12 +225,14 @@ static void talk_through_failures(const kind_t *kind)
 {
     void *none = NULL;
     for (unsigned fails = 2; fails < 60; fails += 19) {
-        const course_t course = {.at_once = 7, .cuts = true, .heals = 100, .fails = fails};
-        begin_with_elsewhere(kind);
-        fake.requests_left = 20;
-        exchange(&course);
-        assert_int_equal(teardown(&none), 0);
-        assert_int_equal(setup(&none), 0);
+        for (unsigned strands = 0; strands < 1 + (fails > 40); ++strands) {
+            const course_t course = {.at_once = strands ? 100 : 7, .cuts = true, .heals = strands ? 0 : 100, .strands = strands, .fails = fails};
+            begin_with_elsewhere(kind);
+            fake.requests_left = 20;
+            exchange(&course);
+            assert_int_equal(teardown(&none), 0);
+            assert_int_equal(setup(&none), 0);
+        }
     }
 }
 
@@ -687,6 +691,7 @@ static void what_a_peer_says_is_not_believed(void **state)
     unsigned refused = 0;
     for (unsigned round = 0; round < 12; ++round) {
         open_elsewhere(&kinds[round % 2]);
+        conn(1)->is_stranded = conn(2)->is_stranded = true; /* what it breaks is asked for by the other port again */
         for (unsigned i = 0; i < 60; ++i) {
             say_nonsense();
             for (unsigned node = 1; node <= 2; ++node) {
