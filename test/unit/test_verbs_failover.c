@@ -662,6 +662,91 @@ static void say_nonsense(void)
     vb_port_unlock(process[2].port);
 }
 
+/* The process `to` is told this by the other one, with zeros for data. */
+static void tell(unsigned to, const vb_part_t *part)
+{
+    struct {
+        vb_part_wire_t wire;
+        uint8_t data[64];
+    } said = {.data = {0}};
+    vb_part_write(&said.wire, part);
+    vb_port_lock(process[to].port);
+    vb_port_take_part(process[to].port, process[3 - to].name, &said, sizeof(said.wire) + part->length);
+    vb_port_unlock(process[to].port);
+}
+
+/* Is the connection still good, and has it answered nothing since? */
+static void is_ignored(unsigned node, uint64_t parts, bool is_cut)
+{
+    assert_int_equal(process[node].peer[3 - node]->is_cut, is_cut);
+    assert_int_equal(process[node].port->counters.parts, parts);
+    assert_null(process[node].port->arrivals);
+}
+
+/* In place of the next part that the first process has for the second, which never arrives: one of a message. */
+static vb_part_t next_part(uint32_t length, bool is_last)
+{
+    vb_part_t part;
+    speak(1, 2);
+    vb_port_lock(process[1].port);
+    vb_parcel_t *parcel = vb_port_next_part(process[1].port);
+    vb_port_unlock(process[1].port);
+    assert_true(NULL != parcel && vb_part_read(&part, parcel->data, parcel->length));
+    free(parcel);
+    part.kind = VB_PART_MESSAGE;
+    part.length = length;
+    part.is_last = is_last;
+    return part;
+}
+
+static void late_parts_are_nobodys(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    const uint64_t parts = process[2].port->counters.parts;
+    vb_part_t part = next_part(9, true);
+    --part.attempt;
+    tell(2, &part);
+    is_ignored(2, parts, false);
+    ++part.attempt;
+    tell(2, &part);
+    assert_int_equal(process[2].port->counters.parts, parts + 1);
+}
+
+static void a_message_has_an_end(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    vb_part_t part = next_part(64, false);
+    for (uint32_t gathered = 64; gathered <= process[2].port->config.buffer_size; gathered += 64, ++part.number) {
+        tell(2, &part);
+        assert_false(process[2].peer[1]->is_cut);
+    }
+    const uint64_t parts = process[2].port->counters.parts;
+    tell(2, &part);
+    assert_int_equal(process[2].port->counters.bad_parts, 1);
+    is_ignored(2, parts, true);
+    part.kind = VB_PART_WRITE; /* nothing is heard after that */
+    part.remote = (uintptr_t) process[2].memory;
+    part.rkey = process[2].mr->rkey;
+    ++part.number;
+    tell(2, &part);
+    is_ignored(2, parts, true);
+}
+
+static void answers_have_their_length(void **state)
+{
+    (void) state;
+    open_elsewhere(&kinds[0]);
+    speak(1, 2);
+    carry(1, 2, 1);
+    assert_int_equal(last.kind, VB_PART_WRITE);
+    vb_part_t answer = {.kind = VB_PART_DONE, .is_mine = !last.is_mine, .number = last.number, .attempt = last.attempt, .length = 8};
+    tell(1, &answer);
+    assert_int_equal(process[1].port->counters.bad_parts, 1);
+    assert_true(process[1].peer[2]->is_cut);
+}
+
 /* The adapter does it, and its network carries nothing. */
 static void atomics_wait(void **state)
 {
@@ -731,6 +816,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(goodbyes_are_carried, setup, teardown),
         cmocka_unit_test_setup_teardown(an_adapter_may_fail_then, setup, teardown),
         cmocka_unit_test_setup_teardown(who_carries, setup, teardown),
+        cmocka_unit_test_setup_teardown(late_parts_are_nobodys, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_message_has_an_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_have_their_length, setup, teardown),
         cmocka_unit_test_setup_teardown(atomics_wait, setup, teardown),
         cmocka_unit_test_setup_teardown(what_a_peer_says_is_not_believed, setup, teardown),
     };
