@@ -244,11 +244,10 @@ void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
                                     recvreq->key[recvreq->keys].handle);
     }
-    const bool told = MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_LOST;
     if (OPAL_UNLIKELY(recvreq->staged)) {
-        const bool failed = told || recvreq->status < 0;
-        mca_pml_spec_stage_deliver(recvreq, failed ? 0 : recvreq->req_recv.req_bytes_packed);
+        mca_pml_spec_stage_deliver(recvreq, recvreq->status < 0 ? 0 : recvreq->req_recv.req_bytes_packed);
     }
+    const bool told = MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_LOST;
     if (OPAL_UNLIKELY(told)) {
         recvreq->status = OMPI_SUCCESS;
     } else {

@@ -109,11 +109,12 @@ void mca_pml_spec_stage_learn(uint32_t n)
     mca_pml_spec_unlock(&lock);
 }
 
-char *mca_pml_spec_stage_take(const mca_pml_spec_send_request_t *sendreq, size_t size)
+char *mca_pml_spec_stage_take(mca_pml_spec_send_request_t *sendreq, size_t size)
 {
     char *memory = take(size);
-    if (NULL != memory && size >= SPEC_STAGE_LEAST) {
+    if (NULL != memory && size >= SPEC_STAGE_LEAST && mca_pml_spec_use(&sendreq->life)) {
         measure(memory, mca_pml_spec_device_at(&sendreq->req_send.req_base));
+        mca_pml_spec_send_leave(sendreq);
     }
     return memory;
 }
@@ -168,8 +169,9 @@ void mca_pml_spec_stage_deliver(mca_pml_spec_recv_request_t *recvreq, size_t len
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     length = length < recvreq->capacity ? length : recvreq->capacity;
-    if (length > 0 && length != (uint64_t) recvreq->delivered) {
+    if (length > 0 && length != (uint64_t) recvreq->delivered && mca_pml_spec_use(&recvreq->life)) {
         (void) mca_pml_spec_device_move(base, mca_pml_spec_device_at(base), recvreq->flat, length);
+        mca_pml_spec_recv_leave(recvreq);
     }
     put(recvreq->flat, recvreq->capacity);
     recvreq->staged = false;

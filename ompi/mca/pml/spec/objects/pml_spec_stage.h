@@ -59,7 +59,7 @@ void mca_pml_spec_stage_learn(uint32_t slots);
 
 /* Memory for pieces of a staged send, until it goes back by the next with the same size. NULL: there is none. The
  * first time in a process the device's copies are measured with it. */
-char *mca_pml_spec_stage_take(const mca_pml_spec_send_request_t *sendreq, size_t size);
+char *mca_pml_spec_stage_take(mca_pml_spec_send_request_t *sendreq, size_t size);
 void mca_pml_spec_stage_put(char *memory, size_t size);
 
 /* Slow path of the next. */
