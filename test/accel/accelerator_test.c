@@ -1,7 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* A component of Open MPI's accelerator framework (5.0, 6.0) for tests: a device without hardware, whose memory (arena.h) the
  * processor may not touch. Copies on a stream are done when an event behind them has been queried several times, no earlier, and
- * with a rate when a copy engine of that rate would be through with them; the n-th copy can be made to fail. What is asked of it that no device allows - a copy from or to memory that was freed -
+ * with a rate when a copy engine of that rate would be through with them; the n-th copy can be made to fail. A thread needs a context.
+ * What is asked of it that no device allows - a copy from or to memory that was freed -
  * ends the process with a message.
  *
  * Test programs reach it by the functions test_accelerator_*, which dlsym finds (device.c). */
@@ -28,12 +29,16 @@ static struct {
     const char *bad;             /* a byte whose copies fail, or NULL */
     bool is_held;                /* streams copy nothing for now */
     unsigned long long streamed; /* copies that streams were given */
+    unsigned refused;            /* so many events are not recorded */
     bool streams;                /* or none can be made */
     size_t size;
     pthread_mutex_t lock; /* of the streams, and the copies that are counted */
 } test = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 extern opal_accelerator_base_component_t mca_accelerator_test_component;
+
+/* A thread needs a context of the driver for all but to ask for an address, which gives it one; so does its first memory. */
+static _Thread_local bool has_context;
 
 /* ---- copies ---- */
 
@@ -90,7 +95,7 @@ static int copy(int to_device, int from_device, void *to, const void *from, size
     (void) to_device, (void) from_device, (void) type;
     const uint64_t ends = now_ns() + engine_ns(n);
     (void) pthread_mutex_lock(&test.lock);
-    const bool failed = fails(to, from, n);
+    const bool failed = fails(to, from, n) || !has_context;
     (void) pthread_mutex_unlock(&test.lock);
     if (failed) {
         return OPAL_ERROR;
@@ -210,8 +215,8 @@ static test_stream_t *stream_of(opal_accelerator_stream_t *named)
 static int create_stream(int device, opal_accelerator_stream_t **stream)
 {
     (void) device;
-    if (!test.streams) {
-        return OPAL_ERR_NOT_SUPPORTED;
+    if (!test.streams || !has_context) {
+        return test.streams ? OPAL_ERROR : OPAL_ERR_NOT_SUPPORTED;
     }
     *stream = (opal_accelerator_stream_t *) OBJ_NEW(test_stream_t);
     return NULL == *stream ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_SUCCESS;
@@ -222,10 +227,10 @@ static int copy_late(int to_device, int from_device, void *to, const void *from,
 {
     (void) to_device, (void) from_device, (void) type;
     test_stream_t *stream = stream_of(named);
-    late_t *late = malloc(sizeof(*late));
+    late_t *late = has_context ? malloc(sizeof(*late)) : NULL;
     if (NULL == late || NULL == stream) {
         free(late);
-        return OPAL_ERR_OUT_OF_RESOURCE;
+        return has_context ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
     const uint64_t now = now_ns();
     (void) pthread_mutex_lock(&test.lock);
@@ -243,9 +248,9 @@ static int copy_late(int to_device, int from_device, void *to, const void *from,
 
 static int new_event(opal_accelerator_event_t **event)
 {
-    test_event_t *fresh = OBJ_NEW(test_event_t);
+    test_event_t *fresh = has_context ? OBJ_NEW(test_event_t) : NULL;
     if (NULL == fresh) {
-        return OPAL_ERR_OUT_OF_RESOURCE;
+        return has_context ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERROR;
     }
     fresh->stream = NULL;
     fresh->ends = 0;
@@ -263,6 +268,11 @@ static int record_event(int device, opal_accelerator_event_t *named, opal_accele
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     (void) pthread_mutex_lock(&test.lock);
+    if (!has_context || test.refused > 0) {
+        test.refused -= test.refused > 0;
+        (void) pthread_mutex_unlock(&test.lock);
+        return OPAL_ERROR;
+    }
     event->stream = stream;
     event->from = stream->recorded;
     event->to = stream->recorded = stream->given;
@@ -277,8 +287,8 @@ static int query_event(int device, opal_accelerator_event_t *named)
     (void) device;
     test_event_t *event = (test_event_t *) named;
     int rc = OPAL_SUCCESS;
-    if (NULL == event->stream) {
-        return OPAL_SUCCESS;
+    if (NULL == event->stream || !has_context) {
+        return has_context ? OPAL_SUCCESS : OPAL_ERROR;
     }
     (void) pthread_mutex_lock(&test.lock);
     const uint64_t now = test.mb_s > 0 ? now_ns() : UINT64_MAX;
@@ -304,6 +314,7 @@ static int check_addr(const void *p, int *device, uint64_t *flags)
 {
     *device = DEVICE;
     *flags = 0;
+    has_context |= arena_is_device(p);
     return arena_is_device(p) ? 1 : 0;
 }
 
@@ -578,6 +589,15 @@ void test_accelerator_pause(bool is_held)
     (void) pthread_mutex_unlock(&test.lock);
 }
 
+/* The next n events are not recorded. */
+PUBLIC void test_accelerator_refuse(unsigned n);
+void test_accelerator_refuse(unsigned n)
+{
+    (void) pthread_mutex_lock(&test.lock);
+    test.refused = n;
+    (void) pthread_mutex_unlock(&test.lock);
+}
+
 static opal_accelerator_stream_t *late_stream;
 static opal_accelerator_event_t *late_event;
 
@@ -605,6 +625,7 @@ PUBLIC void *test_accelerator_take(size_t n);
 void *test_accelerator_take(size_t n)
 {
     void *device = arena_take(n);
+    has_context = true;
     return NULL == device ? NULL : arena_shadow(device);
 }
 

@@ -68,5 +68,9 @@ for my $sends ($verbs || !$is_late ? () : (0, 1)) {
     my ($code, $out) = job('--mca btl self,ibx', "--sends $sends", 'given_up_late');
     result(scalar($out =~ /^as it should be$/m), 'a peer is given up while a ' . ($sends ? 'send' : 'receive') . "'s buffer is copied", $out);
 }
+for my $way ($verbs || !$is_late ? () : ('tcp', 'ibx')) {
+    my ($code, $out) = job("--mca btl self,$way", '', 'device_late');
+    result(0 == $code && "No errors\n" eq $out, "$way: copies by a thread without a context, and behind events that are refused", $out);
+}
 print "$passed passed, $failed failed, $skipped skipped\n";
 exit($failed > 0);

@@ -179,9 +179,11 @@ static inline bool mca_pml_spec_on_device(const void *p)
     return opal_accelerator.check_addr(p, &device, &flags) > 0;
 }
 
-/* Copies n bytes from or to a device; they are there when this returns. OPAL_SUCCESS or an error of the device. */
+/* Copies n bytes from or to a device; they are there when this returns. OPAL_SUCCESS or an error of the device. A thread that has
+ * not used the device has no context of its driver, in which it copies; asking for an address gives it that of the memory. */
 static inline int mca_pml_spec_device_copy(void *to, const void *from, size_t n)
 {
+    (void) (mca_pml_spec_on_device(to) || mca_pml_spec_on_device(from));
     return opal_accelerator.mem_copy(MCA_ACCELERATOR_NO_DEVICE_ID, MCA_ACCELERATOR_NO_DEVICE_ID, to,
                                      from, n, MCA_ACCELERATOR_TRANSFER_UNSPEC);
 }

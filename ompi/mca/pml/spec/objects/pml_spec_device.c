@@ -77,6 +77,24 @@ static void late_destruct(mca_pml_spec_device_late_t *late)
 OBJ_CLASS_INSTANCE(mca_pml_spec_device_late_t, opal_free_list_item_t, late_construct,
                    late_destruct);
 
+/* Streams and events belong to the context of the thread; one that has none gets that of the memory (mca_pml_spec_device_copy). */
+static void enter_context(const mca_pml_spec_device_job_t *job)
+{
+    (void) mca_pml_spec_on_device(job->to_device ? job->to : job->from);
+}
+
+/* Can the event be used for the stream? Not if another device was current when they were made. A copy that no event can be recorded
+ * behind must not begin: nothing would tell when its memory is no longer in use. */
+static bool fits(mca_pml_spec_device_late_t *late, mca_pml_spec_stream_t *stream)
+{
+    const bool good = OPAL_SUCCESS == mca_pml_spec_event_record(late->event, stream);
+    if (OPAL_UNLIKELY(!good)) {
+        mca_pml_spec_event_free(late->event);
+        late->event = NULL;
+    }
+    return good;
+}
+
 /* The stream has the copy, and the event is behind it. The side's lock is held. False: the device was not asked to copy. */
 static bool give(struct side *side, mca_pml_spec_device_late_t *late)
 {
@@ -86,6 +104,9 @@ static bool give(struct side *side, mca_pml_spec_device_late_t *late)
     }
     if (NULL == late->event) {
         late->event = mca_pml_spec_event_new();
+    }
+    if (NULL != side->stream && NULL != late->event && !fits(late, side->stream)) {
+        return false;
     }
     if (NULL == side->stream || NULL == late->event
         || OPAL_SUCCESS
@@ -98,11 +119,12 @@ static bool give(struct side *side, mca_pml_spec_device_late_t *late)
     return true;
 }
 
-/* Is it over? A device that records no event is broken, and copies no more. */
+/* Is it over? A device that records no event any more, or cannot be asked for one, is broken, and copies no more. */
 static bool is_over(mca_pml_spec_pending_t *pending)
 {
     mca_pml_spec_device_late_t *late = SPEC_ENTRY(pending, mca_pml_spec_device_late_t, pending);
     const mca_pml_spec_device_job_t job = late->job;
+    enter_context(&job);
     const int error =
         OPAL_SUCCESS == late->error ? mca_pml_spec_event_query(late->event) : late->error;
     if (OPAL_ERR_RESOURCE_BUSY == error) {
@@ -124,6 +146,7 @@ void mca_pml_spec_device_begin(const mca_pml_spec_device_job_t *job)
     bool is_given = false;
     if (OPAL_LIKELY(NULL != late)) {
         late->job = *job;
+        enter_context(job);
         opal_mutex_lock(&side->lock);
         is_given = give(side, late);
         opal_mutex_unlock(&side->lock);
