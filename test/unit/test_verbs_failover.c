@@ -224,8 +224,8 @@ static void trials_are_not_felt(void **state)
 static void talk_through_failures(const kind_t *kind)
 {
     void *none = NULL;
-    for (unsigned fails = 2; fails < 60; fails += 19) {
-        for (unsigned strands = 0; strands < 1 + (fails > 40); ++strands) {
+    for (unsigned fails = 1; fails < 70; fails += fails < 12 ? 1 : 18) {
+        for (unsigned strands = 0; strands < 1 + (fails > 50); ++strands) {
             const course_t course = {.at_once = strands ? 100 : 7, .cuts = true, .heals = strands ? 0 : 100, .strands = strands, .fails = fails};
             begin_with_elsewhere(kind);
             fake.requests_left = 20;
