@@ -4,13 +4,14 @@
 
 #include "btl_ibx_fragment.h"
 
+#include "opal/include/spec/class.h"
+
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
-    endpoint->is_dead = endpoint->is_refused = endpoint->is_given = false;
     endpoint->atomics = MCA_BTL_IBX_ATOMICS_BY_MESSAGES;
 }
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
+SPEC_CLASS(mca_btl_ibx_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
 
 /* Held by the one thread that asks for what processes published. Of two threads that ask for the same process at once PMIx
  * (5.0.7 and others, _getnb_cbfunc) may forget one, which then waits for ever. */

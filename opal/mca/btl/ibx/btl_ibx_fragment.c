@@ -4,12 +4,14 @@
 
 #include "btl_ibx_endpoint.h"
 
+#include "opal/include/spec/class.h"
+
 static void frag_construct(mca_btl_ibx_frag_t *frag)
 {
     frag->base.des_segments = frag->segment;
 }
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
+SPEC_CLASS(mca_btl_ibx_frag_t, mca_btl_base_descriptor_t, frag_construct, NULL);
 
 int mca_btl_ibx_frag_free(mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
 {

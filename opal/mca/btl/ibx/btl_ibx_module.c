@@ -2,9 +2,10 @@
 /* Modules and their transfers, as far as both transports have the same; puts and gets of a process to itself. */
 #include "btl_ibx_module.h"
 
+#include "opal/include/spec/class.h"
 #include "opal/include/spec/parameters.h"
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_job_t, opal_free_list_item_t, NULL, NULL);
+SPEC_CLASS(mca_btl_ibx_job_t, opal_free_list_item_t, NULL, NULL);
 
 void mca_btl_ibx_module_construct(mca_btl_ibx_module_t *module, const mca_btl_ibx_transport_t *transport, uint32_t index,
                                   const mca_btl_ibx_interface_t *interface)

@@ -4,6 +4,8 @@
 
 #include "pml_spec_explain.h"
 
+#include "opal/include/spec/class.h"
+
 static void failed(mca_pml_base_request_t *base, size_t n, int error)
 {
     const bool sends = MCA_PML_REQUEST_SEND == base->req_type;
@@ -62,11 +64,6 @@ static struct side {
 
 static volatile int32_t under_way;
 
-static void late_construct(mca_pml_spec_device_late_t *late)
-{
-    late->event = NULL;
-}
-
 static void late_destruct(mca_pml_spec_device_late_t *late)
 {
     if (NULL != late->event) {
@@ -74,8 +71,7 @@ static void late_destruct(mca_pml_spec_device_late_t *late)
     }
 }
 
-OBJ_CLASS_INSTANCE(mca_pml_spec_device_late_t, opal_free_list_item_t, late_construct,
-                   late_destruct);
+SPEC_CLASS(mca_pml_spec_device_late_t, opal_free_list_item_t, NULL, late_destruct);
 
 /* Streams and events belong to the context of the thread; one that has none gets that of the memory (mca_pml_spec_device_copy). */
 static void enter_context(const mca_pml_spec_device_job_t *job)

@@ -5,8 +5,10 @@
 #include "pml_spec_explain.h"
 #include "pml_spec_slabs.h"
 
-OBJ_CLASS_INSTANCE(mca_pml_spec_frag_t, opal_free_list_item_t, NULL, NULL);
-OBJ_CLASS_INSTANCE(mca_pml_spec_rtr_t, opal_free_list_item_t, NULL, NULL);
+#include "opal/include/spec/class.h"
+
+SPEC_CLASS(mca_pml_spec_frag_t, opal_free_list_item_t, NULL, NULL);
+SPEC_CLASS(mca_pml_spec_rtr_t, opal_free_list_item_t, NULL, NULL);
 
 mca_pml_spec_frag_t *mca_pml_spec_frag_keep_for(const mca_pml_spec_packet_t *packet, size_t size)
 {

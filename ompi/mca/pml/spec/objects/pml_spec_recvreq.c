@@ -8,6 +8,8 @@
 #include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
+#include "opal/include/spec/class.h"
+
 static inline __attribute__((always_inline)) void recv_return(mca_pml_spec_recv_request_t *recvreq)
 {
     if (OPAL_UNLIKELY(NULL != recvreq->pin)) {
@@ -77,15 +79,6 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     request->req_start = mca_pml_spec_upward.start;
     request->req_free = recv_free;
     request->req_cancel = mca_pml_spec_upward.cancel;
-    recvreq->handle = 0;
-    recvreq->keys = 0;
-    recvreq->offered = false;
-    recvreq->cico = NULL;
-    recvreq->pin = NULL;
-    recvreq->staged = false;
-    recvreq->converts = false;
-    recvreq->posted.bin = NULL;
-    recvreq->early_bytes = 0;
     spec_list_init(&recvreq->early);
     OBJ_CONSTRUCT(&recvreq->convert_lock, opal_mutex_t);
 }
@@ -95,8 +88,7 @@ static void recv_destruct(mca_pml_spec_recv_request_t *recvreq)
     OBJ_DESTRUCT(&recvreq->convert_lock);
 }
 
-OBJ_CLASS_INSTANCE(mca_pml_spec_recv_request_t, mca_pml_base_recv_request_t, recv_construct,
-                   recv_destruct);
+SPEC_CLASS(mca_pml_spec_recv_request_t, mca_pml_base_recv_request_t, recv_construct, recv_destruct);
 
 void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_recv_stage_t stage)
 {

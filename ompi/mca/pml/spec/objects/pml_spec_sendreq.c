@@ -5,6 +5,8 @@
 #include "pml_spec_request.h"
 #include "pml_spec_upward.h"
 
+#include "opal/include/spec/class.h"
+
 static inline __attribute__((always_inline)) void send_return(mca_pml_spec_send_request_t *sendreq)
 {
     if (OPAL_UNLIKELY(NULL != sendreq->pin)) {
@@ -81,16 +83,6 @@ static void send_construct(mca_pml_spec_send_request_t *sendreq)
     request->req_start = mca_pml_spec_upward.start;
     request->req_free = send_free;
     request->req_cancel = send_cancel;
-    sendreq->handle = 0;
-    sendreq->r = 0;
-    sendreq->key = NULL;
-    sendreq->pin = NULL;
-    sendreq->cico = NULL;
-    sendreq->staged = false;
-    sendreq->announced = false;
-    sendreq->in_flight = 0;
-    sendreq->has_ahead = false;
-    sendreq->scheduling = 0;
     spec_list_init(&sendreq->ranges);
     OBJ_CONSTRUCT(&sendreq->range_lock, opal_mutex_t);
 }
@@ -100,9 +92,8 @@ static void send_destruct(mca_pml_spec_send_request_t *sendreq)
     OBJ_DESTRUCT(&sendreq->range_lock);
 }
 
-OBJ_CLASS_INSTANCE(mca_pml_spec_send_request_t, mca_pml_base_send_request_t, send_construct,
-                   send_destruct);
-OBJ_CLASS_INSTANCE(mca_pml_spec_range_t, opal_free_list_item_t, NULL, NULL);
+SPEC_CLASS(mca_pml_spec_send_request_t, mca_pml_base_send_request_t, send_construct, send_destruct);
+SPEC_CLASS(mca_pml_spec_range_t, opal_free_list_item_t, NULL, NULL);
 
 /* The runtime may know better why it failed. */
 static int error_of(const mca_pml_spec_send_request_t *sendreq)

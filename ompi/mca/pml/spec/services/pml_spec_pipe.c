@@ -5,7 +5,9 @@
 #include "../objects/pml_spec_device.h"
 #include "../objects/pml_spec_stage.h"
 
-OBJ_CLASS_INSTANCE(mca_pml_spec_pipe_t, opal_free_list_item_t, NULL, NULL);
+#include "opal/include/spec/class.h"
+
+SPEC_CLASS(mca_pml_spec_pipe_t, opal_free_list_item_t, NULL, NULL);
 
 static void end(mca_pml_spec_pipe_t *p)
 {

@@ -8,9 +8,10 @@
 #include "../objects/pml_spec_stage.h"
 #include "pml_spec_patience.h"
 
+#include "opal/include/spec/class.h"
 #include "opal/include/spec/promises.h"
 
-OBJ_CLASS_INSTANCE(mca_pml_spec_transfer_t, opal_free_list_item_t, NULL, NULL);
+SPEC_CLASS(mca_pml_spec_transfer_t, opal_free_list_item_t, NULL, NULL);
 
 bool mca_pml_spec_can_put(const mca_bml_base_btl_t *btl)
 {

@@ -6,16 +6,11 @@
 #include "udp/btl_ibx_udp_agent.h"
 #include "udp/btl_ibx_udp_message.h"
 
-static void endpoint_construct(mca_btl_ibx_udp_endpoint_t *endpoint)
-{
-    endpoint->peer = NULL;
-    endpoint->memory.pid = 0;
-    endpoint->is_remote = false;
-    endpoint->reach = IW_REACH_NONE;
-    endpoint->host = NULL;
-}
+#include "opal/include/spec/class.h"
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, NULL);
+_Static_assert(0 == IW_REACH_NONE, "nothing is known of a new endpoint");
+
+SPEC_CLASS(mca_btl_ibx_udp_endpoint_t, mca_btl_ibx_endpoint_t, NULL, NULL);
 
 /* What the process published, if it makes sense; the caller frees. NULL: it does not use this BTL. */
 static mca_btl_ibx_modex_t *published(const opal_proc_t *proc)

@@ -13,7 +13,9 @@
 
 #include <sys/mman.h>
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_frag_t, mca_btl_ibx_frag_t, NULL, NULL);
+#include "opal/include/spec/class.h"
+
+SPEC_CLASS(mca_btl_ibx_udp_frag_t, mca_btl_ibx_frag_t, NULL, NULL);
 
 /* ---- out ---- */
 

@@ -7,6 +7,8 @@
 #include "iwarp/iw_memory.h"
 #include "udp/btl_ibx_udp_endpoint.h"
 
+#include "opal/include/spec/class.h"
+
 /* An RDMA Read or Write has a length of 32 bits; longer ones are several. */
 #define PART_MAX (UINT64_C(1) << 30)
 
@@ -101,7 +103,7 @@ int mca_btl_ibx_udp_deregister_mem(mca_btl_base_module_t *btl,
 
 /* ---- put, get and atomic operations ---- */
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_udp_job_t, mca_btl_ibx_job_t, NULL, NULL);
+SPEC_CLASS(mca_btl_ibx_udp_job_t, mca_btl_ibx_job_t, NULL, NULL);
 
 /* Of a job to this peer: n bytes from `issued` on. */
 static iw_status_t post_part(mca_btl_ibx_job_t *job, iw_peer_t *peer, uint32_t n)

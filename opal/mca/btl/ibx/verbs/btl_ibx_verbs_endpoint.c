@@ -6,13 +6,11 @@
 #include "btl_ibx_endpoint.h"
 #include "verbs/vb_atomics.h"
 
+#include "opal/include/spec/class.h"
+
 static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
     OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
-    endpoint->peer = NULL;
-    endpoint->why = NULL;
-    endpoint->mailbox.number = 0;
-    endpoint->datagrams.number = 0;
 }
 
 static void endpoint_destruct(mca_btl_ibx_verbs_endpoint_t *endpoint)
@@ -20,7 +18,7 @@ static void endpoint_destruct(mca_btl_ibx_verbs_endpoint_t *endpoint)
     OBJ_DESTRUCT(&endpoint->pending);
 }
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, endpoint_destruct);
+SPEC_CLASS(mca_btl_ibx_verbs_endpoint_t, mca_btl_ibx_endpoint_t, endpoint_construct, endpoint_destruct);
 
 /* The verbs part of what a process published, copied. False: it has none. */
 static bool published(const opal_proc_t *proc, mca_btl_ibx_verbs_modex_t *verbs)

@@ -2,15 +2,12 @@
 /* Messages over verbs: fragments, and what becomes of them until the adapter is done. */
 #include "verbs/btl_ibx_verbs_inplace.h"
 
+#include "opal/include/spec/class.h"
+
 /* What sendi builds on the stack, at most. */
 #define STACK_MAX 512
 
-static void frag_construct(mca_btl_ibx_verbs_frag_t *frag)
-{
-    frag->user = NULL;
-}
-
-OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_frag_t, mca_btl_ibx_frag_t, frag_construct, NULL);
+SPEC_CLASS(mca_btl_ibx_verbs_frag_t, mca_btl_ibx_frag_t, NULL, NULL);
 
 static vb_hdr_t *header_of(mca_btl_ibx_verbs_frag_t *frag)
 {

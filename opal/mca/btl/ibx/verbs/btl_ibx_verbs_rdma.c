@@ -5,13 +5,9 @@
 #include "btl_ibx_atomic.h"
 #include "btl_ibx_fault.h"
 
-static void job_construct(mca_btl_ibx_verbs_job_t *job)
-{
-    job->in_place = NULL;
-    job->bounce = NULL;
-}
+#include "opal/include/spec/class.h"
 
-OBJ_CLASS_INSTANCE(mca_btl_ibx_verbs_job_t, mca_btl_ibx_job_t, job_construct, NULL);
+SPEC_CLASS(mca_btl_ibx_verbs_job_t, mca_btl_ibx_job_t, NULL, NULL);
 
 /* ---- registered memory ---- */
 
