@@ -272,6 +272,36 @@ static void the_alternate_path_has_its_time(void **state)
     link_fini(&t.link);
 }
 
+/* So has each of two transports, the first of which carries nothing either. */
+static void another_alternate_path_has_its_time(void **state)
+{
+    (void) state;
+    pair_t t;
+    iw_completion_t c;
+    uint8_t buffer[8];
+    pair_with_alternate(&t);
+    const uint64_t patience = t.a->engine->config.peer_timeout_ns;
+    t.a->engine->config.silent_timeout_ns = patience;
+    post_one(&t.link, 1, buffer, 8);
+    assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
+    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
+    expect(&t.link, 0, IW_SENT, IW_OK, &c);
+    post_one(&t.link, 1, buffer, 8);
+    t.link.deaf[0] = t.link.deaf[1] = true;
+    t.link.alternate = 10 * patience;
+    assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
+    link_run(&t.link, t.link.now + patience);
+    assert_true(iw_peer_is_alternate(t.a));
+    iw_peer_alternate_changed(t.a, t.link.now);
+    t.link.alternate = patience / 3;
+    assert_true(wait_completion(&t.link, 1, &c, 2 * patience));
+    assert_int_equal(c.what, IW_RECEIVED);
+    assert_true(wait_completion(&t.link, 0, &c, 2 * patience));
+    assert_int_equal(c.what, IW_SENT);
+    assert_int_equal(c.status, IW_OK);
+    link_fini(&t.link);
+}
+
 /* A peer that never answered is not talked to another way: it may not be ready for that, either. */
 static void a_connection_begins_by_the_network(void **state)
 {
@@ -413,6 +443,7 @@ int main(void)
         cmocka_unit_test(loss_is_not_failure),
         cmocka_unit_test(a_busy_peer_is_not_a_broken_network),
         cmocka_unit_test(the_alternate_path_has_its_time),
+        cmocka_unit_test(another_alternate_path_has_its_time),
         cmocka_unit_test(a_connection_begins_by_the_network),
         cmocka_unit_test(sizes_are_not_learned_there),
         cmocka_unit_test(only_the_peer_limits_the_alternate_path),

@@ -125,6 +125,13 @@ void iw_peer_set_alternate(iw_peer_t *p, bool has_alternate)
     p->failover.is_alternate &= has_alternate;
 }
 
+void iw_peer_alternate_changed(iw_peer_t *p, uint64_t now)
+{
+    if (p->failover.is_alternate && 0 != p->alive.waiting_since) {
+        p->alive.waiting_since = iw_time(p->engine, now);
+    }
+}
+
 bool iw_peer_is_alternate(const iw_peer_t *p)
 {
     return p->failover.is_alternate;

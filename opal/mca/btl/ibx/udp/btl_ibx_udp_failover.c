@@ -248,6 +248,21 @@ static bool give_to(carrier_t carrier, const carried_t *item)
     return OPAL_SUCCESS == rc;
 }
 
+/* The first one was chosen when the network was given up. */
+static void carried_by(mca_btl_ibx_udp_endpoint_t *endpoint, const mca_btl_base_module_t *carrier)
+{
+    mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->base.module);
+    if (endpoint->carrier == carrier) {
+        return;
+    }
+    endpoint->carrier = carrier;
+    mca_btl_ibx_udp_lock(module);
+    if (NULL != endpoint->peer) {
+        iw_peer_alternate_changed(endpoint->peer, iw_port_now());
+    }
+    mca_btl_ibx_udp_unlock(module);
+}
+
 static void give(carried_t *item, bool is_blocked)
 {
     mca_btl_ibx_udp_endpoint_t *endpoint = item->endpoint;
@@ -257,7 +272,10 @@ static void give(carried_t *item, bool is_blocked)
     const carrier_t carrier = carrier_for(endpoint, item->length);
     if (NULL == carrier.endpoint) {
         cannot(endpoint, item->length);
-    } else if (give_to(carrier, item) && is_blocked) {
+        return;
+    }
+    carried_by(endpoint, carrier.btl);
+    if (give_to(carrier, item) && is_blocked) {
         tell(endpoint, carrier.btl);
     }
 }
