@@ -68,6 +68,14 @@ static void grow(spec_match_t *m)
     m->mask = buckets - 1;
 }
 
+static void add_free(spec_match_t *m, spec_bin_t *bin, unsigned n)
+{
+    for (unsigned i = 0; i < n; ++i) {
+        bin[i].chain = m->free_bins;
+        m->free_bins = &bin[i];
+    }
+}
+
 spec_bin_t *spec_match_bin_create(spec_match_t *m, int32_t src, int32_t tag)
 {
     if (m->bins > m->mask && m->idle_bins > m->mask / IDLE_SHARE) {
@@ -83,10 +91,7 @@ spec_bin_t *spec_match_bin_create(spec_match_t *m, int32_t src, int32_t tag)
         }
         slab->next = m->slabs;
         m->slabs = slab;
-        for (unsigned i = 0; i < SLAB_BINS; ++i) {
-            slab->bin[i].chain = m->free_bins;
-            m->free_bins = &slab->bin[i];
-        }
+        add_free(m, slab->bin, SLAB_BINS);
     }
     spec_bin_t *bin = m->free_bins;
     m->free_bins = bin->chain;
@@ -110,6 +115,7 @@ int spec_match_init(spec_match_t *m)
     m->mask = FIRST_BUCKETS - 1;
     m->indexed[SPEC_BY_EXACT] = true;
     spec_list_init(&m->arrival);
+    add_free(m, m->own, SPEC_MATCH_OWN_BINS);
     return 0;
 }
 

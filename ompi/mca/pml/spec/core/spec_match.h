@@ -68,6 +68,10 @@ typedef struct spec_unexp {
     int32_t src, tag;
 } spec_unexp_t;
 
+/* Bins that a communicator has from the beginning: most ever need no more, and a first message touches no memory for them. */
+#define SPEC_MATCH_OWN_BINS 2u
+
+/* Stays where spec_match_init found it. */
 typedef struct spec_match {
     spec_bin_t *recent;  /* found last: the next is most likely the same; NULL: none */
     spec_bin_t **bucket; /* power of two many */
@@ -83,6 +87,7 @@ typedef struct spec_match {
     uint32_t posted_max, unexp_max; /* longest each has been */
     bool indexed[SPEC_SHAPES];      /* which indexes of unexpected messages exist */
     spec_node_t arrival;            /* all unexpected messages, oldest first */
+    spec_bin_t own[SPEC_MATCH_OWN_BINS];
 } spec_match_t;
 
 /* 0, or -1 when memory is out. */
