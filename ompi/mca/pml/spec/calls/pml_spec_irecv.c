@@ -26,7 +26,7 @@ static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src,
 }
 
 /* Wait for a receive, hand out its status and free it. */
-static int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *status)
+static SPEC_HOT int finish(mca_pml_spec_recv_request_t *recvreq, ompi_status_public_t *status)
 {
     ompi_request_t *request = &recvreq->req_recv.req_base.req_ompi;
     mca_pml_spec_wait(request);
@@ -79,8 +79,8 @@ static inline __attribute__((always_inline)) int begin(void *buf, size_t count,
     return rc;
 }
 
-int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                       ompi_communicator_t *comm, ompi_request_t **request)
+SPEC_HOT int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
+                                ompi_communicator_t *comm, ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq;
     const int rc = begin(buf, count, dtype, src, tag, comm, false, &recvreq);
@@ -90,8 +90,8 @@ int mca_pml_spec_irecv(void *buf, size_t count, ompi_datatype_t *dtype, int src,
     return rc;
 }
 
-int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
-                      ompi_communicator_t *comm, ompi_status_public_t *status)
+SPEC_HOT int mca_pml_spec_recv(void *buf, size_t count, ompi_datatype_t *dtype, int src, int tag,
+                               ompi_communicator_t *comm, ompi_status_public_t *status)
 {
     mca_pml_spec_recv_request_t *recvreq;
     const int rc = begin(buf, count, dtype, src, tag, comm, true, &recvreq);

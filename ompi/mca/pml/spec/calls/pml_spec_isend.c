@@ -106,9 +106,10 @@ static direct_t send_copied(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_b
 /* A small message from one block of memory, in a mode that asks for nothing special: sent without
  * a request if the transport's send-immediate takes it. With `wait`, also if not; it has then
  * left when this returns. `numbered` is written unless NEEDS_REQUEST. */
-static inline direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf, size_t count,
-                                     const ompi_datatype_t *dtype, int tag,
-                                     mca_pml_base_send_mode_t mode, bool wait, numbered_t *numbered)
+static inline SPEC_HOT direct_t send_directly(mca_pml_spec_peer_t *peer, const void *buf,
+                                              size_t count, const ompi_datatype_t *dtype, int tag,
+                                              mca_pml_base_send_mode_t mode, bool wait,
+                                              numbered_t *numbered)
 {
     const size_t length = count * dtype->super.size;
     const bool gathers = !wait && NULL != MCA_PML_SPEC_GLANCE(peer->polls);
@@ -217,9 +218,9 @@ static inline __attribute__((always_inline)) int begin(const void *buf, size_t c
     return rc;
 }
 
-int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                       mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
-                       ompi_request_t **request)
+SPEC_HOT int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, int dst,
+                                int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                                ompi_request_t **request)
 {
     mca_pml_spec_send_request_t *sendreq;
     const int rc = begin(buf, count, dtype, dst, tag, mode, comm, false, &sendreq);
@@ -229,8 +230,8 @@ int mca_pml_spec_isend(const void *buf, size_t count, ompi_datatype_t *dtype, in
     return rc;
 }
 
-int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst, int tag,
-                      mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+SPEC_HOT int mca_pml_spec_send(const void *buf, size_t count, ompi_datatype_t *dtype, int dst,
+                               int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
 {
     mca_pml_spec_send_request_t *sendreq;
     int rc = begin(buf, count, dtype, dst, tag, mode, comm, true, &sendreq);

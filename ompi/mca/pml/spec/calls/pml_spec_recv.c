@@ -117,7 +117,7 @@ static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_com
     }
 }
 
-int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
+SPEC_HOT int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     mca_pml_spec_comm_t *comm = mca_pml_spec_comm_of(base->req_comm);

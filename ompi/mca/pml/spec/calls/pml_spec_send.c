@@ -261,7 +261,7 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
     return true;
 }
 
-int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
+SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by)
 {
     mca_pml_spec_peer_t *peer = sendreq->peer;
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;

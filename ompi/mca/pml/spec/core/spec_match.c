@@ -76,7 +76,7 @@ static void add_free(spec_match_t *m, spec_bin_t *bin, unsigned n)
     }
 }
 
-spec_bin_t *spec_match_bin_create(spec_match_t *m, int32_t src, int32_t tag)
+SPEC_HOT spec_bin_t *spec_match_bin_create(spec_match_t *m, int32_t src, int32_t tag)
 {
     if (m->bins > m->mask && m->idle_bins > m->mask / IDLE_SHARE) {
         sweep(m);

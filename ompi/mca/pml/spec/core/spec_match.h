@@ -25,6 +25,7 @@
 #define SPEC_MATCH_H
 
 #include "spec_claim.h"
+#include "spec_hot.h"
 #include "spec_list.h"
 
 #include <stdint.h>

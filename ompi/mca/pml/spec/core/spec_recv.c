@@ -12,7 +12,7 @@ void spec_recv_init(spec_recv_t *r)
     spec_list_init(&r->revokes);
 }
 
-void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch)
+SPEC_HOT void spec_recv_learn_epoch(spec_recv_t *r, uint8_t epoch)
 {
     if (!r->epoch_is_known && epoch != r->epoch) {
         r->ctl_no = 0;
@@ -124,7 +124,8 @@ uint32_t spec_recv_answer_all(spec_recv_t *r)
     return answered;
 }
 
-spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m, spec_node_t *cancelled)
+SPEC_HOT spec_revoke_t *spec_recv_revoke_done(spec_recv_t *r, spec_match_t *m,
+                                              spec_node_t *cancelled)
 {
     SPEC_LIST_EACH (n, &r->revokes) {
         spec_revoke_t *revoke = SPEC_ENTRY(n, spec_revoke_t, node);

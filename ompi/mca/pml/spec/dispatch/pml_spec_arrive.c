@@ -230,9 +230,9 @@ static void learn_epoch(mca_pml_spec_peer_t *peer, uint8_t epoch)
 
 /* One that is not simply the next of its peer: the first ever, or too early, or others or a cancel wait for it. The lock is held
  * and is released. */
-static __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
-                                                    const mca_pml_spec_packet_t *packet,
-                                                    const mca_pml_spec_protocol_t *proto)
+static SPEC_HOT __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
+                                                             const mca_pml_spec_packet_t *packet,
+                                                             const mca_pml_spec_protocol_t *proto)
 {
     const mca_pml_spec_match_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     mca_pml_spec_comm_retain(comm);

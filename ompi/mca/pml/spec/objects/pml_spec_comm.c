@@ -27,7 +27,7 @@ mca_pml_spec_cid_slot_t *mca_pml_spec_cid_slot(uint16_t cid)
     return NULL == *chunk ? NULL : &(*chunk)[cid % MCA_PML_SPEC_CID_CHUNK];
 }
 
-mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t rank)
+SPEC_HOT mca_pml_spec_peer_t *mca_pml_spec_peer_create(mca_pml_spec_comm_t *comm, int32_t rank)
 {
     mca_pml_spec_peer_t *fresh = calloc(1, sizeof(*fresh));
     if (NULL == fresh) {

@@ -6,6 +6,7 @@
 
 #include "ompi_config.h"
 #include "pml_spec_wire.h"
+#include "spec_hot.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -143,9 +144,9 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 /* Define the callback `name` of an active message, whose body follows. It sees the transport and
  * the segments, whatever form the release passes them in. */
 #define MCA_PML_SPEC_AM_CALLBACK(name)                                                             \
-    static void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,           \
-                          size_t nseg);                                                            \
-    SPEC_AM_DECLARE(name)                                                                          \
+    static SPEC_HOT void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,  \
+                                   size_t nseg);                                                   \
+    SPEC_HOT SPEC_AM_DECLARE(name)                                                                 \
     {                                                                                              \
         name##_am(btl, des->des_segments, des->des_segment_count);                                 \
     }                                                                                              \

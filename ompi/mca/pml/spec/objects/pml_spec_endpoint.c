@@ -29,7 +29,7 @@ static size_t data_of(size_t packet)
     return data < SPEC_FLOW_DATA_MAX ? data : SPEC_FLOW_DATA_MAX;
 }
 
-mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
+SPEC_HOT mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer_t *peer)
 {
     if (mca_pml_spec_is_given_up(peer->proc)) {
         return NULL; /* said before */

@@ -3,7 +3,7 @@
  * the lock that covers the count that decides it (opal_progress takes its own lock inside and calls nothing). */
 #include "pml_spec_pending.h"
 
-int mca_pml_spec_progress(void)
+SPEC_HOT int mca_pml_spec_progress(void)
 {
     int events = 0;
     spec_retry_item_t *item;

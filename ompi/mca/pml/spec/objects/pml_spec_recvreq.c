@@ -28,7 +28,7 @@ static inline __attribute__((always_inline)) void release(mca_pml_spec_recv_requ
     }
 }
 
-void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
+SPEC_HOT void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
 {
     release(recvreq);
 }
@@ -222,7 +222,7 @@ static void uncount(mca_pml_spec_recv_request_t *recvreq)
     }
 }
 
-void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
+SPEC_HOT void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
 

@@ -105,7 +105,7 @@ static int error_of(const mca_pml_spec_send_request_t *sendreq)
     return MPI_SUCCESS != known ? known : mca_pml_spec_mpi_error(sendreq->status);
 }
 
-void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
+SPEC_HOT void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;

@@ -185,7 +185,8 @@ static void wait_for_room(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_send_later(sendreq);
 }
 
-void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
+SPEC_HOT void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq,
+                                       mca_pml_spec_rtr_t *rtr)
 {
     (void) rtr;
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
@@ -194,8 +195,8 @@ void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec
     }
 }
 
-void mca_pml_spec_eager_start_copy(mca_pml_spec_send_request_t *sendreq,
-                                   mca_bml_base_btl_t *bml_btl)
+SPEC_HOT void mca_pml_spec_eager_start_copy(mca_pml_spec_send_request_t *sendreq,
+                                            mca_bml_base_btl_t *bml_btl)
 {
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
     if (OPAL_UNLIKELY(!send_copy(sendreq, bml_btl, true))) {

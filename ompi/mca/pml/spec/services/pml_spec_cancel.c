@@ -125,7 +125,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     return OMPI_SUCCESS;
 }
 
-void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
+SPEC_HOT void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
 {
     mca_pml_spec_comm_t *comm = peer->comm;
     spec_node_t cancelled;
