@@ -67,10 +67,16 @@ sub mpi_words {
     my ($mpirun, @words) = @_;
     @words = preload_together(@words, split ' ', $ENV{SPEC_RANK_WORDS} // '');
     return @words if mpi_release($mpirun) lt '5.0';
-    my @now;
+    my ($map, @now) = ('');
+    for my $i (reverse 0 .. $#words - 1) { # a second --map-by is refused, and --oversubscribe becomes one
+        (undef, $map) = splice @words, $i, 2 if '--map-by' eq $words[$i];
+    }
+    unshift @words, '--map-by' if length $map && !grep { '--oversubscribe' eq $_ } @words;
     while (defined(my $word = shift @words)) {
         if ('--oversubscribe' eq $word) {
-            push @now, '--map-by', ':oversubscribe';
+            push @now, '--map-by', "$map:oversubscribe";
+        } elsif ('--map-by' eq $word) {
+            push @now, $word, $map;
         } elsif ('btl_vader_single_copy_mechanism' eq $word) {
             my $how = shift @words;
             push @now, 'smsc', 'none' eq $how ? '^cma,knem,xpmem,accelerator' : $how;
