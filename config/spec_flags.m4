@@ -65,7 +65,7 @@ AC_DEFUN([SPEC_FLAGS], [
     # needed whether a symbol of them is used or not: they are what keeps one release of Open MPI from loading a component
     # built for another. (The soname of libopen-pal is .80 in 5.0, but .40 in 4.1 and in 6.0.) So is libmca_common_cuda, which pml/spec
     # uses; the other way round the component itself finds that it was built for a 4.1 with it (release.h).
-    SPEC_DSO_LDFLAGS='-Wl,-z,defs -Wl,-z,now -Wl,-Bsymbolic'
+    SPEC_DSO_LDFLAGS='-Wl,-z,defs -Wl,-Bsymbolic'
     spec_words=
     for spec_word in -lmpi $SPEC_OMPI_RTE_LIBS -lpthread; do
         spec_words="$spec_words,$spec_word"

@@ -151,7 +151,7 @@ sub placement {
     my ($self, $processes) = @_;
     return [split ' ', $self->{placed}] if defined $self->{placed};
     return $self->{placement}{$processes} //= do {
-        my @bound = qw(--bind-to core --map-by core);
+        my @bound = (qw(--bind-to core), $self->{mpirun_args} =~ /--map-by/ ? () : qw(--map-by core)); # since 5.0 one at most
         my ($status) = command(60, $self->{mpirun}, '-np', $processes, split(' ', $self->{mpirun_args}), @bound,
             'true');
         $self->{unbound} = 1 if $status ne '0';

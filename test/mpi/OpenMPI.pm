@@ -69,9 +69,11 @@ sub mpi_words {
     return @words if mpi_release($mpirun) lt '5.0';
     my ($map, @now) = ('');
     for my $i (reverse 0 .. $#words - 1) { # a second --map-by is refused, and --oversubscribe becomes one
-        (undef, $map) = splice @words, $i, 2 if '--map-by' eq $words[$i];
+        next if '--map-by' ne $words[$i];
+        die "--map-by twice: $map and $words[$i + 1]\n" if length $map;
+        (undef, $map) = splice @words, $i, 2;
     }
-    unshift @words, '--map-by' if length $map && !grep { '--oversubscribe' eq $_ } @words;
+    push @words, '--map-by' if length $map && !grep { '--oversubscribe' eq $_ } @words;
     while (defined(my $word = shift @words)) {
         if ('--oversubscribe' eq $word) {
             push @now, '--map-by', "$map:oversubscribe";

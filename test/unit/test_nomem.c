@@ -122,6 +122,7 @@ static void posting(void **state)
         }
     }
     assert_int_equal(m.posted_n, n);
+    assert_int_equal(n, SPEC_MATCH_OWN_BINS); /* patterns that need no memory */
     spec_unexp_t u = {.src = 2, .tag = n};
     assert_int_equal(spec_match_add_unexp(&m, &u), -1);
     assert_int_equal(m.unexp_n, 0);

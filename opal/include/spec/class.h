@@ -8,8 +8,8 @@
 
 #include "opal/class/opal_object.h"
 
-/* OBJ_CLASS_INSTANCE, which takes objects as malloc gives them: here all behind the parent is zero before `construct` is called,
- * so that a new field needs no line of its own. Either function may be NULL. */
+/* As OBJ_CLASS_INSTANCE, but all behind the parent is zero before `construct` is called; malloc gives the memory as it is. So a new
+ * field needs no line of its own. Either function may be NULL. */
 #define SPEC_CLASS(type, parent, construct, destruct)                                              \
     static void type##_begin(type *object)                                                         \
     {                                                                                              \

@@ -69,10 +69,10 @@ typedef struct spec_unexp {
     int32_t src, tag;
 } spec_unexp_t;
 
-/* Bins that a communicator has from the beginning: most ever need no more, and a first message touches no memory for them. */
+/* Bins that a communicator has from the beginning: most communicators need no more patterns, and then no slab. */
 #define SPEC_MATCH_OWN_BINS 2u
 
-/* Stays where spec_match_init found it. */
+/* Must not be moved or copied: lists point into it. */
 typedef struct spec_match {
     spec_bin_t *recent;  /* found last: the next is most likely the same; NULL: none */
     spec_bin_t **bucket; /* power of two many */

@@ -328,7 +328,7 @@ void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
 }
 
 #define CALLBACK(name)                                                                             \
-    MCA_PML_SPEC_AM_CALLBACK(mca_pml_spec_arrive_##name)                                           \
+    MCA_PML_SPEC_AM_CALLBACK_OF(SPEC_HOT, mca_pml_spec_arrive_##name)                              \
     {                                                                                              \
         message(btl, seg, nseg, &mca_pml_spec_proto_##name);                                       \
     }

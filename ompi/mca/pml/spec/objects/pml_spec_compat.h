@@ -143,10 +143,13 @@ static inline bool mca_pml_spec_is_global(const ompi_communicator_t *comm, uint6
 
 /* Define the callback `name` of an active message, whose body follows. It sees the transport and
  * the segments, whatever form the release passes them in. */
-#define MCA_PML_SPEC_AM_CALLBACK(name)                                                             \
-    static SPEC_HOT void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg,  \
-                                   size_t nseg);                                                   \
-    SPEC_HOT SPEC_AM_DECLARE(name)                                                                 \
+#define MCA_PML_SPEC_AM_CALLBACK(name) MCA_PML_SPEC_AM_CALLBACK_OF(, name)
+
+/* The same with an attribute. */
+#define MCA_PML_SPEC_AM_CALLBACK_OF(attribute, name)                                               \
+    static attribute void name##_am(mca_btl_base_module_t *btl, const mca_btl_base_segment_t *seg, \
+                                    size_t nseg);                                                  \
+    attribute SPEC_AM_DECLARE(name)                                                                \
     {                                                                                              \
         name##_am(btl, des->des_segments, des->des_segment_count);                                 \
     }                                                                                              \

@@ -157,6 +157,8 @@ static uint64_t to_be_answered(const mca_pml_spec_send_request_t *sendreq, uint6
 void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
     (void) rtr;
+    sendreq->owed = (int64_t) to_be_answered(sendreq, sendreq->req_send.req_bytes_packed);
+    sendreq->joined = sendreq->awaits_cts = false;
     (void) mca_pml_spec_handle_open(&mca_pml_spec.send_handles, sendreq, &sendreq->handle);
     if (mca_pml_spec_lost(sendreq->peer)) { /* perhaps it was before the handle could be found */
         mca_pml_spec_send_unreachable(sendreq);
@@ -164,13 +166,11 @@ void mca_pml_spec_rts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     }
     MCA_PML_SPEC_COUNT(sent_rts);
     sendreq->waiting = 0;
-    sendreq->owed = (int64_t) to_be_answered(sendreq, sendreq->req_send.req_bytes_packed);
     if (sendreq->req_send.req_bytes_packed >= SPEC_PATIENCE_LEAST) {
         sendreq->announced = true;
         (void) mca_pml_spec_add32(&sendreq->peer->announced, 1);
         (void) mca_pml_spec_add32(&mca_pml_spec.announced, 1);
     }
-    sendreq->joined = sendreq->awaits_cts = false;
     mca_pml_spec_adapt_announce(sendreq);
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_rts, ANNOUNCED);
     /* From the moment the RTS leaves the request may end at any time, in another thread too: with threads nothing is copied

@@ -177,7 +177,7 @@ uint32_t iw_peer_asked(const iw_peer_t *peer);
  * nothing to the peer (iw_failover.h). */
 void iw_peer_set_alternate(iw_peer_t *peer, bool has_alternate);
 bool iw_peer_is_alternate(const iw_peer_t *peer);
-/* What carries datagrams of the alternate path is another transport than before: the peer has as long to answer as by any other. */
+/* From now on another transport carries what takes the alternate path: the peer has its whole time to answer again. */
 void iw_peer_alternate_changed(iw_peer_t *peer, uint64_t now);
 /* Is it sure that the network carries nothing to it? Else it may only be busy. */
 bool iw_peer_is_blocked(const iw_peer_t *peer);

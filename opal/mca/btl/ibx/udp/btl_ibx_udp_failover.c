@@ -248,7 +248,7 @@ static bool give_to(carrier_t carrier, const carried_t *item)
     return OPAL_SUCCESS == rc;
 }
 
-/* The first one was chosen when the network was given up. */
+/* Also the first one, which may be chosen long after the network was given up. */
 static void carried_by(mca_btl_ibx_udp_endpoint_t *endpoint, const mca_btl_base_module_t *carrier)
 {
     mca_btl_ibx_udp_module_t *module = mca_btl_ibx_udp_of(endpoint->base.module);

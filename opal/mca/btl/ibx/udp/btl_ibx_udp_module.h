@@ -29,9 +29,9 @@ typedef struct mca_btl_ibx_udp_endpoint {
     iw_cma_t memory; /* of the process, if it is of this host */
     bool is_remote;           /* on another host */
     iw_reach_verdict_t reach; /* if so: whether it is reached */
-    /* Within the one call at a time that gives its datagrams to another transport: */
-    const mca_btl_base_module_t *carrier; /* which did last; NULL: none yet */
-    bool is_told;                         /* that one does */
+    /* The next two belong to the one thread that gives datagrams to other transports. */
+    const mca_btl_base_module_t *carrier; /* the transport that carried last; NULL: none yet */
+    bool is_told;                         /* that another transport carries */
     uint8_t pair;             /* its module that is reached */
     iw_reach_host_t *host;    /* what is known of that host; NULL: not looked up yet */
 } mca_btl_ibx_udp_endpoint_t;
