@@ -6,7 +6,7 @@
 
 #include "ompi_config.h"
 #include "pml_spec_wire.h"
-#include "spec_hot.h"
+#include "opal/include/spec/spec_hot.h"
 
 #include <stdbool.h>
 #include <stddef.h>
