@@ -246,29 +246,42 @@ static void a_busy_peer_is_not_a_broken_network(void **state)
     link_fini(&t.link);
 }
 
+/* Two that know each other; then the network carries nothing. A peer that is silent for `patience` is given up. */
+static void pair_whose_network_fails(pair_t *t, uint8_t buffer[8], uint64_t *patience)
+{
+    iw_completion_t c;
+    pair_with_alternate(t);
+    *patience = t->a->engine->config.peer_timeout_ns;
+    t->a->engine->config.silent_timeout_ns = *patience;
+    post_one(&t->link, 1, buffer, 8);
+    assert_int_equal(send_bytes(t->a, "hello", 6, IW_INLINE), IW_OK);
+    expect(&t->link, 1, IW_RECEIVED, IW_OK, &c);
+    expect(&t->link, 0, IW_SENT, IW_OK, &c);
+    t->link.deaf[0] = t->link.deaf[1] = true;
+    post_one(&t->link, 1, buffer, 8);
+}
+
+static void arrives_within(pair_t *t, uint64_t ns)
+{
+    iw_completion_t c;
+    assert_true(wait_completion(&t->link, 1, &c, ns));
+    assert_int_equal(c.what, IW_RECEIVED);
+    assert_true(wait_completion(&t->link, 0, &c, ns));
+    assert_int_equal(c.what, IW_SENT);
+    assert_int_equal(c.status, IW_OK);
+}
+
 /* What has gone by the alternate path is waited for as long as what goes by the network. */
 static void the_alternate_path_has_its_time(void **state)
 {
     (void) state;
     pair_t t;
-    iw_completion_t c;
     uint8_t buffer[8];
-    pair_with_alternate(&t);
-    const uint64_t patience = t.a->engine->config.peer_timeout_ns;
-    t.a->engine->config.silent_timeout_ns = patience;
-    post_one(&t.link, 1, buffer, 8);
-    assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
-    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
-    expect(&t.link, 0, IW_SENT, IW_OK, &c);
-    t.link.deaf[0] = t.link.deaf[1] = true;
+    uint64_t patience;
+    pair_whose_network_fails(&t, buffer, &patience);
     t.link.alternate = patience / 2 - IW_FAILOVER_AFTER / 4; /* there and back, and the time until it is taken */
-    post_one(&t.link, 1, buffer, 8);
     assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
-    assert_true(wait_completion(&t.link, 1, &c, 2 * patience));
-    assert_int_equal(c.what, IW_RECEIVED);
-    assert_true(wait_completion(&t.link, 0, &c, 2 * patience));
-    assert_int_equal(c.what, IW_SENT);
-    assert_int_equal(c.status, IW_OK);
+    arrives_within(&t, 2 * patience);
     link_fini(&t.link);
 }
 
@@ -277,28 +290,16 @@ static void another_alternate_path_has_its_time(void **state)
 {
     (void) state;
     pair_t t;
-    iw_completion_t c;
     uint8_t buffer[8];
-    pair_with_alternate(&t);
-    const uint64_t patience = t.a->engine->config.peer_timeout_ns;
-    t.a->engine->config.silent_timeout_ns = patience;
-    post_one(&t.link, 1, buffer, 8);
-    assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
-    expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
-    expect(&t.link, 0, IW_SENT, IW_OK, &c);
-    post_one(&t.link, 1, buffer, 8);
-    t.link.deaf[0] = t.link.deaf[1] = true;
+    uint64_t patience;
+    pair_whose_network_fails(&t, buffer, &patience);
     t.link.alternate = 10 * patience;
     assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
     link_run(&t.link, t.link.now + patience);
     assert_true(iw_peer_is_alternate(t.a));
     iw_peer_alternate_changed(t.a, t.link.now);
     t.link.alternate = patience / 3;
-    assert_true(wait_completion(&t.link, 1, &c, 2 * patience));
-    assert_int_equal(c.what, IW_RECEIVED);
-    assert_true(wait_completion(&t.link, 0, &c, 2 * patience));
-    assert_int_equal(c.what, IW_SENT);
-    assert_int_equal(c.status, IW_OK);
+    arrives_within(&t, 2 * patience);
     link_fini(&t.link);
 }
 
