@@ -270,6 +270,9 @@ static void no_memory_to_post(void)
     (void) case_peer();
     uint8_t *first = case_memory(LARGE_CASE, 0), *second = case_memory(LARGE_CASE, 0),
             *data = case_memory(LARGE_CASE, 7);
+    for (int32_t tag = 1; tag <= (int32_t) SPEC_MATCH_OWN_BINS; ++tag) { /* patterns that need no memory */
+        MUST(NULL != spec_match_bin_create(&mca_pml_spec_comm_of(w.comm)->match, 0, tag));
+    }
     no_malloc_from = 32 * sizeof(spec_bin_t);
     no_malloc_to = no_malloc_from + 64;
     int rc = MPI_Irecv(first, LARGE_CASE, MPI_BYTE, 0, 0, w.comm, &request);
