@@ -30,8 +30,8 @@ static int teardown(void **state)
 static void the_first_registers_and_the_last_unregisters(void **state)
 {
     (void) state;
-    assert_true(spec_retry_add(&retry, &item[0], &key[0]));
-    assert_false(spec_retry_add(&retry, &item[1], &key[1]));
+    assert_true(spec_retry_add(&retry, &item[0], &key[0], false));
+    assert_false(spec_retry_add(&retry, &item[1], &key[1], false));
     const uint64_t pass = spec_retry_pass(&retry);
     spec_retry_item_t *a = spec_retry_take(&retry, pass), *b = spec_retry_take(&retry, pass);
     assert_ptr_equal(a, &item[0]);
@@ -45,8 +45,8 @@ static void the_first_registers_and_the_last_unregisters(void **state)
 static void what_is_in_hand_counts(void **state)
 {
     (void) state;
-    spec_retry_add(&retry, &item[0], &key[0]);
-    spec_retry_add(&retry, &item[1], &key[0]);
+    spec_retry_add(&retry, &item[0], &key[0], false);
+    spec_retry_add(&retry, &item[1], &key[0], false);
     const uint64_t outer = spec_retry_pass(&retry);
     assert_ptr_equal(spec_retry_take(&retry, outer), &item[0]);
     const uint64_t inner = spec_retry_pass(&retry);
@@ -67,7 +67,7 @@ static void a_pass_costs_one_refusal_for_each_queue(void **state)
     enum { MANY = 1000 };
     static spec_retry_item_t many[MANY];
     for (int i = 0; i < MANY; ++i) {
-        spec_retry_add(&retry, &many[i], &key[i % KEYS]);
+        spec_retry_add(&retry, &many[i], &key[i % KEYS], false);
     }
     for (int round = 0; round < 3; ++round) {
         const uint64_t pass = spec_retry_pass(&retry);
@@ -97,14 +97,35 @@ static void a_refused_item_goes_back_to_its_place(void **state)
 {
     (void) state;
     for (int i = 0; i < 3; ++i) {
-        spec_retry_add(&retry, &item[i], &key[0]);
+        spec_retry_add(&retry, &item[i], &key[0], false);
     }
     const uint64_t a = spec_retry_pass(&retry), b = spec_retry_pass(&retry);
     assert_ptr_equal(spec_retry_take(&retry, a), &item[0]);
     assert_ptr_equal(spec_retry_take(&retry, b), &item[1]);
     spec_retry_refused(&retry, &item[1]);
     spec_retry_refused(&retry, &item[0]);
-    spec_retry_add(&retry, &item[3], &key[0]);
+    spec_retry_add(&retry, &item[3], &key[0], false);
+    const uint64_t c = spec_retry_pass(&retry);
+    for (int i = 0; i < ITEMS; ++i) {
+        assert_ptr_equal(spec_retry_take(&retry, c), &item[i]);
+    }
+    for (int i = 0; i < ITEMS; ++i) {
+        assert_int_equal(spec_retry_done(&retry, item[i].queue), i == ITEMS - 1);
+    }
+}
+
+static void what_goes_first_is_tried_before_others(void **state)
+{
+    (void) state;
+    spec_retry_add(&retry, &item[2], &key[0], false);
+    spec_retry_add(&retry, &item[1], &key[0], true);
+    spec_retry_add(&retry, &item[3], &key[0], false);
+    const uint64_t a = spec_retry_pass(&retry), b = spec_retry_pass(&retry);
+    assert_ptr_equal(spec_retry_take(&retry, a), &item[1]);
+    assert_ptr_equal(spec_retry_take(&retry, b), &item[2]);
+    spec_retry_refused(&retry, &item[2]);
+    spec_retry_add(&retry, &item[0], &key[0], true);
+    spec_retry_refused(&retry, &item[1]); /* between both */
     const uint64_t c = spec_retry_pass(&retry);
     for (int i = 0; i < ITEMS; ++i) {
         assert_ptr_equal(spec_retry_take(&retry, c), &item[i]);
@@ -118,10 +139,10 @@ static void a_refused_item_goes_back_to_its_place(void **state)
 static void what_comes_during_a_pass_is_for_the_next(void **state)
 {
     (void) state;
-    spec_retry_add(&retry, &item[0], &key[0]);
+    spec_retry_add(&retry, &item[0], &key[0], false);
     const uint64_t pass = spec_retry_pass(&retry);
     spec_retry_item_t *a = spec_retry_take(&retry, pass);
-    spec_retry_add(&retry, &item[1], &key[1]);
+    spec_retry_add(&retry, &item[1], &key[1], false);
     assert_false(spec_retry_done(&retry, a->queue));
     assert_null(spec_retry_take(&retry, pass));
     assert_ptr_equal(spec_retry_take(&retry, spec_retry_pass(&retry)), &item[1]);
@@ -131,11 +152,11 @@ static void what_comes_during_a_pass_is_for_the_next(void **state)
 static void an_item_may_be_added_again_from_its_own_try(void **state)
 {
     (void) state;
-    spec_retry_add(&retry, &item[0], &key[0]);
+    spec_retry_add(&retry, &item[0], &key[0], false);
     const uint64_t pass = spec_retry_pass(&retry);
     spec_retry_item_t *a = spec_retry_take(&retry, pass);
     spec_retry_queue_t *queue = a->queue;
-    assert_false(spec_retry_add(&retry, &item[0], &key[1]));
+    assert_false(spec_retry_add(&retry, &item[0], &key[1], false));
     assert_false(spec_retry_done(&retry, queue));
     assert_true(spec_retry_waits(&retry, &key[1]));
     assert_ptr_equal(spec_retry_take(&retry, spec_retry_pass(&retry)), &item[0]);
@@ -151,7 +172,7 @@ static void many_resources(void **state)
     static char resource[MANY];
     for (int round = 0; round < 2; ++round) { /* the second with queues used before */
         for (int i = 0; i < MANY; ++i) {
-            assert_int_equal(spec_retry_add(&retry, &many[i], &resource[i]), i == 0);
+            assert_int_equal(spec_retry_add(&retry, &many[i], &resource[i], false), i == 0);
         }
         for (int i = 0; i < MANY; ++i) {
             assert_true(spec_retry_waits(&retry, &resource[i]));
@@ -195,7 +216,7 @@ static bool transport_takes(spec_retry_item_t *i)
 
 static void add(spec_retry_item_t *i)
 {
-    if (spec_retry_add(&retry, i, &key[(i - item) % KEYS])) {
+    if (spec_retry_add(&retry, i, &key[(i - item) % KEYS], false)) {
         assert_false(registered);
         registered = true;
     }
@@ -408,6 +429,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_in_hand_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pass_costs_one_refusal_for_each_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refused_item_goes_back_to_its_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_goes_first_is_tried_before_others, setup, teardown),
         cmocka_unit_test_setup_teardown(what_comes_during_a_pass_is_for_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(an_item_may_be_added_again_from_its_own_try, setup,
                                         teardown),

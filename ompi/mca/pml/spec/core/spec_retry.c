@@ -91,15 +91,20 @@ static void mark_refused(spec_retry_t *r, spec_retry_queue_t *queue)
     spec_list_append(&r->queues, &queue->node);
 }
 
-bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key)
+bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key, bool first)
 {
     spec_retry_queue_t *queue = find(r, key);
     if (NULL == queue) {
         queue = create(r, key);
     }
     item->queue = queue;
-    item->no = r->next_no++;
-    spec_list_append(&queue->items, &item->node);
+    if (first) {
+        item->no = --r->first;
+        spec_list_insert_after(&queue->items, &item->node);
+    } else {
+        item->no = r->last++;
+        spec_list_append(&queue->items, &item->node);
+    }
     ++queue->n;
     mark_refused(r, queue);
     count(r, r->n + 1);

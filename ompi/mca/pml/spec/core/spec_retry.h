@@ -3,7 +3,7 @@
  *
  * Words
  *   item   one thing that was refused: a packet, a message, a transfer
- *   queue   the items that wait for the same resource, oldest first; named by its key
+ *   queue   the items that wait for the same resource, oldest first unless they were added before others; named by its key
  *   pass   one visit to all queues, made from progress
  *
  * An item is in its queue, or in the hands of one pass. Several passes run at a time: other threads', and those
@@ -37,7 +37,7 @@ typedef struct spec_retry_queue {
 typedef struct spec_retry_item {
     spec_node_t node;
     spec_retry_queue_t *queue;
-    uint64_t no; /* its position in the queue */
+    int64_t no; /* its position in the queue */
 } spec_retry_item_t;
 
 typedef struct spec_retry {
@@ -46,7 +46,7 @@ typedef struct spec_retry {
     spec_retry_queue_t *spare;
     spec_retry_queue_t common; /* for all keys that there is no memory for */
     uint64_t clock;            /* counts refusals and passes */
-    uint64_t next_no;
+    int64_t first, last;       /* positions that items were given: from first to last - 1 */
     uint32_t
         n; /* items in queues and in hands; written atomically: as a hint it may be read without the lock */
 } spec_retry_t;
@@ -56,8 +56,9 @@ void spec_retry_init(spec_retry_t *r);
 /* Frees the queues. Items that are left are the caller's. */
 void spec_retry_fini(spec_retry_t *r);
 
-/* The item was refused; key: by what. True: it is the first, register with progress. */
-bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key);
+/* The item was refused; key: by what. It goes behind all others of its queue, or before them (first). True: there were none
+ * in any queue, register with progress. */
+bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key, bool first);
 
 /* Does anything wait for this resource? Then another try would most likely be refused, too. */
 bool spec_retry_waits(const spec_retry_t *r, const void *key);

@@ -35,13 +35,23 @@ void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource)
     mca_pml_spec_poll_for(pending, resource);
 }
 
-void mca_pml_spec_poll_for(mca_pml_spec_pending_t *pending, const void *resource)
+static void add(mca_pml_spec_pending_t *pending, const void *resource, bool first)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    if (spec_retry_add(&mca_pml_spec.retry, &pending->item, resource)) {
+    if (spec_retry_add(&mca_pml_spec.retry, &pending->item, resource, first)) {
         opal_progress_register(mca_pml_spec_progress);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
+void mca_pml_spec_poll_for(mca_pml_spec_pending_t *pending, const void *resource)
+{
+    add(pending, resource, false);
+}
+
+void mca_pml_spec_poll_first(mca_pml_spec_pending_t *pending, const void *resource)
+{
+    add(pending, resource, true);
 }
 
 bool mca_pml_spec_is_crowded(const void *resource)

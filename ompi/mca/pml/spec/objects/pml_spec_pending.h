@@ -27,6 +27,9 @@ void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource);
 /* The same for what no transport has refused: it is asked for until it is there. */
 void mca_pml_spec_poll_for(mca_pml_spec_pending_t *pending, const void *resource);
 
+/* The same, before all that wait for it. */
+void mca_pml_spec_poll_first(mca_pml_spec_pending_t *pending, const void *resource);
+
 /* Does something wait for this resource already? */
 bool mca_pml_spec_is_crowded(const void *resource);
 

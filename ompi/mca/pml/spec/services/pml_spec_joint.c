@@ -9,7 +9,7 @@
 #include "pml_spec_costs.h"
 #include "pml_spec_transfer.h"
 
-/* Where pieces to get and to put wait for a call of progress: those of the oldest message first. */
+/* Where pieces to get and to put wait for a call of progress. */
 static const char queues[2];
 /* How many messages this process gets and puts pieces of. Those that it gets go first: so of an exchange each end moves one
  * message, into its own memory. */
@@ -270,6 +270,17 @@ static bool turn(mca_pml_spec_pending_t *pending)
     return !goes_on;
 }
 
+/* Of many messages, too, the receiver moves the first and the sender the last: so each moves the same again, where buffers are used
+ * again, and has them in its caches. Fragments arrive sooner than they are waited for if the first go first. */
+static void keep(mca_pml_spec_joint_t *joint)
+{
+    if (joint->is_put && !joint->pipelined) {
+        mca_pml_spec_poll_first(&joint->pending, &queues[true]);
+    } else {
+        mca_pml_spec_poll_for(&joint->pending, &queues[joint->is_put]);
+    }
+}
+
 /* begins: the message was met by a call that begins its receive: that returns, unless it blocks. */
 static void start(mca_pml_spec_joint_t *joint, bool blocks, bool begins)
 {
@@ -289,7 +300,7 @@ static void start(mca_pml_spec_joint_t *joint, bool blocks, bool begins)
     MCA_PML_SPEC_COUNT(joint);
     (void) mca_pml_spec_add32(&joints[joint->is_put], 1);
     if (!blocks || !joint->is_put || !joint->pipelined || !turn(&joint->pending)) {
-        mca_pml_spec_pend(&joint->pending, &queues[joint->is_put]);
+        keep(joint);
     }
 }
 
