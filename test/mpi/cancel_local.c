@@ -265,7 +265,8 @@ static void freed(size_t n)
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "cancel_local", 120);
-    /* Up to this size messages that have begun end without the sender: what a socket has no room for needs it, under ob1 too. */
+    /* Up to this size messages that have begun end without the sender. Over tcp one that is longer than a packet leaves, or asks to be
+     * fetched, in the sender's next call of progress, under ob1 too. */
     const size_t begun = (size_t) tl_option("--begun", 300000);
     static const size_t sizes[] = {64, 5000, 70000, 300000, 2 << 20};
     if (tl.size < 2) {
