@@ -135,6 +135,26 @@ static void what_goes_first_is_tried_before_others(void **state)
     }
 }
 
+/* A pass that has taken long ends, though more of its queue could go. The other queues have their turn before that. */
+static void a_pass_that_leaves_a_queue_is_followed_by_the_others(void **state)
+{
+    (void) state;
+    spec_retry_add(&retry, &item[0], &key[0], false);
+    spec_retry_add(&retry, &item[1], &key[0], false);
+    spec_retry_add(&retry, &item[2], &key[1], false);
+    const uint64_t pass = spec_retry_pass(&retry);
+    assert_ptr_equal(spec_retry_take(&retry, pass), &item[0]);
+    spec_retry_leave(&retry, item[0].queue);
+    assert_false(spec_retry_done(&retry, item[0].queue));
+    const uint64_t next = spec_retry_pass(&retry);
+    assert_ptr_equal(spec_retry_take(&retry, next), &item[2]);
+    assert_ptr_equal(spec_retry_take(&retry, next), &item[1]);
+    spec_retry_leave(&retry, item[1].queue); /* nothing is left in it */
+    assert_false(spec_retry_done(&retry, item[1].queue));
+    assert_null(spec_retry_take(&retry, spec_retry_pass(&retry)));
+    assert_true(spec_retry_done(&retry, item[2].queue));
+}
+
 /* What a try adds is for the next pass: else a transport that refuses new work all the time would be one pass's end. */
 static void what_comes_during_a_pass_is_for_the_next(void **state)
 {
@@ -430,6 +450,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_pass_costs_one_refusal_for_each_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(a_refused_item_goes_back_to_its_place, setup, teardown),
         cmocka_unit_test_setup_teardown(what_goes_first_is_tried_before_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pass_that_leaves_a_queue_is_followed_by_the_others, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(what_comes_during_a_pass_is_for_the_next, setup, teardown),
         cmocka_unit_test_setup_teardown(an_item_may_be_added_again_from_its_own_try, setup,
                                         teardown),

@@ -148,6 +148,13 @@ void spec_retry_refused(spec_retry_t *r, spec_retry_item_t *item)
     mark_refused(r, queue);
 }
 
+void spec_retry_leave(spec_retry_t *r, spec_retry_queue_t *queue)
+{
+    if (spec_node_is_queued(&queue->node)) {
+        mark_refused(r, queue);
+    }
+}
+
 bool spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue)
 {
     if (0 == --queue->n) {

@@ -72,6 +72,9 @@ spec_retry_item_t *spec_retry_take(spec_retry_t *r, uint64_t pass);
 /* The item in hand was refused again. */
 void spec_retry_refused(spec_retry_t *r, spec_retry_item_t *item);
 
+/* The pass ends with the item in hand, which was not refused: the next one begins with the other queues. Before spec_retry_done. */
+void spec_retry_leave(spec_retry_t *r, spec_retry_queue_t *queue);
+
 /* The item in hand needs no more tries; queue: as the item said when it was taken. True: it was the last,
  * unregister. */
 bool spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue);

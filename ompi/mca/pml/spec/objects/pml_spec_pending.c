@@ -3,14 +3,20 @@
  * the lock that covers the count that decides it (opal_progress takes its own lock inside and calls nothing). */
 #include "pml_spec_pending.h"
 
+/* A pass goes on for so long, nanoseconds, or to the end of the item it is at: what it moves are large messages, too, and the
+ * transports, whose progress waits meanwhile, may have acknowledgements that let more of them go. */
+#define PASS_NS UINT64_C(20000)
+
 SPEC_HOT int mca_pml_spec_progress(void)
 {
     int events = 0;
+    bool goes_on = true;
     spec_retry_item_t *item;
+    const uint64_t end = spec_now() + PASS_NS;
 
     mca_pml_spec_lock(&mca_pml_spec.lock);
     const uint64_t pass = spec_retry_pass(&mca_pml_spec.retry);
-    while (NULL != (item = spec_retry_take(&mca_pml_spec.retry, pass))) {
+    while (goes_on && NULL != (item = spec_retry_take(&mca_pml_spec.retry, pass))) {
         mca_pml_spec_pending_t *pending = SPEC_ENTRY(item, mca_pml_spec_pending_t, item);
         spec_retry_queue_t *queue = item->queue;
         mca_pml_spec_unlock(&mca_pml_spec.lock);
@@ -21,6 +27,10 @@ SPEC_HOT int mca_pml_spec_progress(void)
             continue;
         }
         ++events;
+        goes_on = spec_now() < end;
+        if (!goes_on) {
+            spec_retry_leave(&mca_pml_spec.retry, queue);
+        }
         if (spec_retry_done(&mca_pml_spec.retry, queue)) {
             opal_progress_unregister(mca_pml_spec_progress);
         }
