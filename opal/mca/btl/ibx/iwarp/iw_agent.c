@@ -158,7 +158,9 @@ static void leave_it_to_the_application(iw_agent_t *a)
         atomic_store(&a->patient, false);
     }
     iw_caller_t caller = caller_of(a);
-    caller.waited_ns = waited(caller.thread);
+    if (iw_idle_measures(&a->silence, now, caller.thread)) {
+        caller.waited_ns = waited(caller.thread);
+    }
     sleep_for(a, iw_idle_broken(&a->silence, now, &caller,
                               bulk ? a->config.bulk_patience_ns : a->config.patience_ns));
     atomic_store(&a->patient, false);

@@ -24,6 +24,8 @@
 #define IW_IDLE_MOST UINT64_C(100000000)
 /* ns that a thread runs, at least, if it had a turn and did not call. A turn to poll takes less, and ends in a call. */
 #define IW_IDLE_TURN UINT64_C(20000)
+/* ns. How long the application waited for a processor is not asked more often. */
+#define IW_IDLE_MEASURE UINT64_C(2000000)
 /* The share of the time for which the application did not wait for a processor is counted in parts of this. */
 #define IW_IDLE_ALL 1024u
 
@@ -38,8 +40,9 @@ typedef struct iw_caller {
 
 typedef struct iw_idle {
     uint64_t since;     /* the latest check that found calls */
-    uint64_t checked;    /* the latest check */
-    iw_caller_t caller; /* as it was then */
+    uint64_t measured;  /* when `share` was made last */
+    iw_caller_t
+        caller; /* its turn as it was at the latest check, its waits as they were measured */
     uint64_t patience;
     unsigned share; /* not waited, of IW_IDLE_ALL; an average. 0: not known yet */
 } iw_idle_t;
@@ -65,21 +68,38 @@ static inline bool iw_idle_had_turn(const iw_idle_t *s, const iw_caller_t *calle
            || caller->ran_ns - s->caller.ran_ns >= IW_IDLE_TURN;
 }
 
-/* A check found that the application has called. Returns the time until the next check, at least `patience`. */
-static inline uint64_t iw_idle_broken(iw_idle_t *s, uint64_t now, const iw_caller_t *caller,
-                                         uint64_t patience)
+/* Is it time to ask how long this thread waited? The answer takes the kernel longer than the rest of a check. */
+static inline bool iw_idle_measures(const iw_idle_t *s, uint64_t now, int thread)
+{
+    return 0 == s->share || thread != s->caller.thread || now - s->measured >= IW_IDLE_MEASURE;
+}
+
+static inline void iw_idle_measure(iw_idle_t *s, uint64_t now, const iw_caller_t *caller)
 {
     unsigned share = IW_IDLE_ALL;
-    if (0 != s->share && caller->thread == s->caller.thread && now > s->checked
+    if (0 != s->share && caller->thread == s->caller.thread && now > s->measured
         && caller->waited_ns >= s->caller.waited_ns) {
-        const uint64_t time = now - s->checked, waited = caller->waited_ns - s->caller.waited_ns;
+        const uint64_t time = now - s->measured, waited = caller->waited_ns - s->caller.waited_ns;
         share = waited >= time ? 0 : (unsigned) ((time - waited) * IW_IDLE_ALL / time);
     }
     /* One long wait is an accident. */
     s->share = 0 == s->share ? share : (3 * s->share + share) / 4;
     s->share = 0 == s->share ? 1 : s->share;
-    s->since = s->checked = now;
-    s->caller = *caller;
+    s->measured = now;
+    s->caller.waited_ns = caller->waited_ns;
+}
+
+/* A check found that the application has called. Returns the time until the next check, at least `patience`. The caller's waited_ns
+ * is read if iw_idle_measures. */
+static inline uint64_t iw_idle_broken(iw_idle_t *s, uint64_t now, const iw_caller_t *caller,
+                                      uint64_t patience)
+{
+    if (iw_idle_measures(s, now, caller->thread)) {
+        iw_idle_measure(s, now, caller);
+    }
+    s->caller.thread = caller->thread;
+    s->caller.ran_ns = caller->ran_ns;
+    s->since = now;
     s->patience = patience;
     return iw_idle_sleep(s);
 }
