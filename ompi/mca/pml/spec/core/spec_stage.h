@@ -52,7 +52,7 @@ spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t
 
 /* What it costs an end, besides the copy, that a piece is put and told by itself. It needs a second processor to be measured: the
  * usual, over sockets. */
-#define SPEC_STAGE_PACKET_NS 5000u
+#define SPEC_STAGE_PACKET_NS 20000u
 
 /* How long the pieces of a message should be, at most its length: n pieces cost n times their price, and nothing else happens
  * while the first is copied from one device and the last to the other. The sum is least where
