@@ -104,6 +104,38 @@ static void strange_numbers_count_as_none(void **state)
     }
 }
 
+/* How long it waited is asked when that is due, however often it is checked, and at once of another thread. */
+static void waits_are_asked_now_and_then(void **state)
+{
+    (void) state;
+    iw_idle_t s = {.since = 0};
+    assert_true(iw_idle_measures(&s, 10 * MS, ME)); /* nothing is known */
+    (void) broken(&s, 10 * MS, MS, 0);
+    for (uint64_t t = 0; t < IW_IDLE_MEASURE;
+         t += 300 * US) { /* not asked: it may say nothing, or anything */
+        assert_false(iw_idle_measures(&s, 10 * MS + t, ME));
+        assert_int_equal(PATIENCE, broken(&s, 10 * MS + t, MS + t, 0 == t ? 0 : 900 * MS));
+    }
+    assert_false(iw_idle_measures(&s, 10 * MS + IW_IDLE_MEASURE - 1, ME));
+    assert_true(iw_idle_measures(&s, 10 * MS + IW_IDLE_MEASURE, ME));
+    /* 1 ms of the 2 since it was asked, not since the check before: 512 beside 3 times 1024. */
+    assert_int_equal(PATIENCE * IW_IDLE_ALL / 896, broken(&s, 12 * MS, 12 * MS, MS));
+    /* Its turns are those of each check. */
+    (void) broken(&s, 12 * MS + 300 * US, 20 * MS, MS);
+    const iw_caller_t same = caller(20 * MS, 0);
+    assert_int_not_equal(0, iw_idle_goes_on(&s, 12 * MS + 300 * US + IW_IDLE_MOST - 1, &same));
+    /* Another thread: what it has waited before is no wait now. */
+    iw_caller_t other = caller(MS, 900 * MS);
+    other.thread = ME + 1;
+    assert_true(iw_idle_measures(&s, 12 * MS + 600 * US, ME + 1));
+    assert_int_equal(PATIENCE * IW_IDLE_ALL / 896,
+                     iw_idle_broken(&s, 12 * MS + 600 * US, &other, PATIENCE));
+    assert_false(iw_idle_measures(&s, 12 * MS + 900 * US, ME + 1));
+    other.waited_ns = 901 * MS;
+    assert_int_equal(PATIENCE * IW_IDLE_ALL / 800,
+                     iw_idle_broken(&s, 14 * MS + 600 * US, &other, PATIENCE));
+}
+
 static void long_patience_is_kept(void **state)
 {
     (void) state;
@@ -151,6 +183,7 @@ static void who_computes_or_sleeps_is_away(void **state)
 static _Atomic uint64_t at = 1000 * S; /* what the clock shows */
 static atomic_char state_of_caller = 'R';
 static atomic_uint asked; /* how often the agent has read that */
+static atomic_uint measured; /* and how long that thread had waited */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
@@ -172,6 +205,7 @@ int __wrap_open(const char *path, int flags, ...)
 {
     const bool is_state = 0 == strncmp(path, "/proc/self/task/", 16) && NULL != strstr(path, "/stat");
     if (!is_state) {
+        atomic_fetch_add(&measured, NULL != strstr(path, "/schedstat"));
         return __real_open(path, flags, 0);
     }
     const char text[] = {'1', ' ', '(', 'x', ')', ' ', atomic_load(&state_of_caller), '\n'};
@@ -196,6 +230,40 @@ static void await_takeover(const iw_agent_t *a, uint64_t number)
         usleep(1000);
     }
     assert_int_equal(number, iw_agent_takeovers(a));
+}
+
+/* Two checks: one of them began after what was done before. */
+static void await_checks(void)
+{
+    const unsigned before = atomic_load(&asked);
+    for (int i = 0; i < 60000 && atomic_load(&asked) - before < 2; ++i) {
+        usleep(1000);
+    }
+    assert_true(atomic_load(&asked) - before >= 2);
+}
+
+static void agent_measures_now_and_then(void **state)
+{
+    (void) state;
+    end_t *e = ends_open(true, 30 * S);
+    iw_agent_config_t c;
+    iw_agent_config_default(&c);
+    iw_agent_t *a = iw_agent_create(&c, e[0].port, e[0].engine);
+    atomic_store(&state_of_caller, 'R');
+    atomic_store(&measured, 0);
+    assert_true(NULL != a && iw_agent_start(a));
+    await_takeover(a, 1);
+    for (int i = 0; i < 5; ++i) { /* the clock stands still */
+        call(a);
+        await_checks();
+    }
+    assert_int_equal(1, atomic_load(&measured));
+    atomic_fetch_add(&at, IW_IDLE_MEASURE);
+    call(a);
+    await_checks();
+    assert_int_equal(2, atomic_load(&measured));
+    iw_agent_destroy(a);
+    ends_close(e);
 }
 
 static void agent_lets_wait(void **state)
@@ -231,10 +299,12 @@ int main(void)
         cmocka_unit_test(a_crowd_is_known),
         cmocka_unit_test(one_long_wait_changes_little),
         cmocka_unit_test(strange_numbers_count_as_none),
+        cmocka_unit_test(waits_are_asked_now_and_then),
         cmocka_unit_test(long_patience_is_kept),
         cmocka_unit_test(who_waits_for_its_turn_is_not_away),
         cmocka_unit_test(who_computes_or_sleeps_is_away),
         cmocka_unit_test(agent_lets_wait),
+        cmocka_unit_test(agent_measures_now_and_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

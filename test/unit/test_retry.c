@@ -152,7 +152,11 @@ static void a_pass_that_leaves_a_queue_is_followed_by_the_others(void **state)
     spec_retry_leave(&retry, item[1].queue); /* nothing is left in it */
     assert_false(spec_retry_done(&retry, item[1].queue));
     assert_null(spec_retry_take(&retry, spec_retry_pass(&retry)));
-    assert_true(spec_retry_done(&retry, item[2].queue));
+    spec_retry_leave(&retry, item[2].queue); /* nor in that */
+    spec_retry_add(&retry, &item[3], &key[0], false);
+    assert_ptr_equal(spec_retry_take(&retry, spec_retry_pass(&retry)), &item[3]);
+    assert_false(spec_retry_done(&retry, item[2].queue));
+    assert_true(spec_retry_done(&retry, item[3].queue));
 }
 
 /* What a try adds is for the next pass: else a transport that refuses new work all the time would be one pass's end. */
@@ -214,6 +218,7 @@ typedef struct actor {
     kind_t kind;
     int left;         /* messages to be sent, or polls to be made */
     bool inner;       /* this one's tries contain a pass of their own, which tries once */
+    bool hurries;     /* and its passes end with the first item that goes */
     int state;        /* 0: between; then as below */
     uint64_t pass[2]; /* outer, inner */
     spec_retry_item_t *in_hand[2];
@@ -236,7 +241,7 @@ static bool transport_takes(spec_retry_item_t *i)
 
 static void add(spec_retry_item_t *i)
 {
-    if (spec_retry_add(&retry, i, &key[(i - item) % KEYS], false)) {
+    if (spec_retry_add(&retry, i, &key[(i - item) % KEYS], (i - item) % 3 > 1)) {
         assert_false(registered);
         registered = true;
     }
@@ -246,11 +251,15 @@ static void settle(actor_t *a, int depth)
 {
     if (a->refused[depth]) {
         spec_retry_refused(&retry, a->in_hand[depth]);
-    } else if (spec_retry_done(&retry, a->in_hand[depth]->queue)) {
+        return;
+    }
+    if (a->hurries) {
+        spec_retry_leave(&retry, a->in_hand[depth]->queue);
+    }
+    if (spec_retry_done(&retry, a->in_hand[depth]->queue)) {
         assert_true(registered);
         registered = false;
     }
-    a->in_hand[depth] = NULL;
 }
 
 /* One step. False: the actor has nothing to do any more. */
@@ -294,11 +303,13 @@ static bool step(actor_t *a)
         return true;
     case NESTED_END:
         settle(a, 1);
+        a->in_hand[1] = NULL;
         a->state = SETTLE;
         return true;
     default:
         settle(a, 0);
-        a->state = IN_PASS;
+        a->in_hand[0] = NULL;
+        a->state = a->hurries && !a->refused[0] ? BETWEEN : IN_PASS;
         return true;
     }
 }
@@ -441,6 +452,19 @@ static void a_pass_inside_a_try_beside_another_thread(void **state)
     }
 }
 
+static void passes_that_end_early(void **state)
+{
+    (void) state;
+    for (int room_at_first = 0; room_at_first < 4; ++room_at_first) {
+        const setting_t s = {.actors = 2,
+                             .room = room_at_first,
+                             .waiting = 3,
+                             .actor = {{.kind = POLLS, .left = 2, .inner = true, .hurries = true},
+                                       {.kind = POLLS, .left = 1, .hurries = true}}};
+        assert_true(all_schedules(&s) > 100);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -456,6 +480,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_item_may_be_added_again_from_its_own_try, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(many_resources, setup, teardown),
+        cmocka_unit_test(passes_that_end_early),
         cmocka_unit_test(two_threads_poll),
         cmocka_unit_test(three_threads_poll_and_send),
         cmocka_unit_test(a_pass_inside_a_try),

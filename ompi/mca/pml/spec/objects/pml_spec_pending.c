@@ -22,12 +22,12 @@ SPEC_HOT int mca_pml_spec_progress(void)
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         const bool done = pending->retry(pending);
         mca_pml_spec_lock(&mca_pml_spec.lock);
-        if (!done) {
+        goes_on = spec_now() < end;
+        if (!done) { /* perhaps after it has moved a piece */
             spec_retry_refused(&mca_pml_spec.retry, item);
             continue;
         }
         ++events;
-        goes_on = spec_now() < end;
         if (!goes_on) {
             spec_retry_leave(&mca_pml_spec.retry, queue);
         }

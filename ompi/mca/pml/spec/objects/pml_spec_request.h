@@ -36,6 +36,7 @@ typedef struct mca_pml_spec_joint {
     uint64_t seen_by_agent; /* ns; the first time, 0: not yet */
     bool blocks;            /* as the request's */
     bool told;              /* the receiver has said that it waits */
+    bool is_stacked;        /* those that begin soon are before it: services/pml_spec_joint.c */
     bool pipelined;         /* by fragments, while both ends are there */
     spec_joint_t seen;      /* of the other end; then only */
 } mca_pml_spec_joint_t;

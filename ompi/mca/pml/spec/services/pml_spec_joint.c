@@ -9,15 +9,18 @@
 #include "pml_spec_costs.h"
 #include "pml_spec_transfer.h"
 
-/* Where pieces to get and to put wait for a call of progress. */
-static const char queues[2];
+/* Where pieces to get and to put wait for a call of progress: those of the oldest message first; in `stack` those of the newest. */
+static const char queues[2], stack;
 /* How many messages this process gets and puts pieces of. Those that it gets go first: so of an exchange each end moves one
  * message, into its own memory. */
 static volatile int32_t joints[2];
+/* How many are in `stack`, and when the first of them began. */
+static volatile int32_t stacked;
+static uint64_t stacked_since;
 
 void mca_pml_spec_joint_init(void)
 {
-    joints[false] = joints[true] = 0;
+    joints[false] = joints[true] = stacked = 0;
 }
 
 /* When this process last sent a fragment. */
@@ -112,6 +115,9 @@ static void tell(mca_pml_spec_transfer_t *transfer)
 static void leave(mca_pml_spec_joint_t *joint)
 {
     (void) mca_pml_spec_add32(&joints[joint->is_put], -1);
+    if (joint->is_stacked) {
+        (void) mca_pml_spec_add32(&stacked, -1);
+    }
     if (joint->is_put) {
         mca_pml_spec_send_account(joint->request, 1, OMPI_SUCCESS);
     } else {
@@ -219,7 +225,7 @@ static bool is_left(const mca_pml_spec_joint_t *joint)
 static bool move_pieces(mca_pml_spec_joint_t *joint, mca_bml_base_btl_t *btl)
 {
     if (!joint->pipelined) {
-        return (joint->is_put && leaves_put(joint)) || move_single(joint, btl);
+        return (joint->is_put && is_left(joint) && leaves_put(joint)) || move_single(joint, btl);
     }
     const uint64_t patience = mca_pml_spec_ends(joint->peer)->patience;
     const bool is_waiting = !mca_pml_spec_agent_is_here() && waits(joint, patience);
@@ -270,12 +276,31 @@ static bool turn(mca_pml_spec_pending_t *pending)
     return !goes_on;
 }
 
-/* Of many messages, too, the receiver moves the first and the sender the last: so each moves the same again, where buffers are used
- * again, and has them in its caches. Fragments arrive sooner than they are waited for if the first go first. */
+/* Of messages to be put, too, the receiver moves the first and the sender the last: so each moves the same again, where buffers are
+ * used again, and has them in its caches. Not what goes in fragments, which are to arrive in the order in which they are waited for; and
+ * not in an exchange, where each end is to find those moved that the other one came to. What begins later than this after the first of
+ * them, nanoseconds, is behind them: none is overtaken for ever. */
+#define STACK_NS UINT64_C(1000000)
+
+static bool may_stack(const mca_pml_spec_joint_t *joint, uint64_t now)
+{
+    if (!joint->is_put || joint->pipelined || MCA_PML_SPEC_SEEN(joints[false]) > 0
+        || MCA_PML_SPEC_SEEN(mca_pml_spec.offers) > 0) {
+        return false;
+    }
+    if (0 == MCA_PML_SPEC_SEEN(stacked)) {
+        __atomic_store_n(&stacked_since, now, __ATOMIC_RELAXED);
+    }
+    return now - MCA_PML_SPEC_SEEN(stacked_since) < STACK_NS;
+}
+
+/* Until no piece is left. */
 static void keep(mca_pml_spec_joint_t *joint)
 {
-    if (joint->is_put && !joint->pipelined) {
-        mca_pml_spec_poll_first(&joint->pending, &queues[true]);
+    joint->is_stacked = may_stack(joint, spec_now());
+    if (joint->is_stacked) {
+        (void) mca_pml_spec_add32(&stacked, 1);
+        mca_pml_spec_poll_first(&joint->pending, &stack);
     } else {
         mca_pml_spec_poll_for(&joint->pending, &queues[joint->is_put]);
     }
@@ -285,6 +310,7 @@ static void keep(mca_pml_spec_joint_t *joint)
 static void start(mca_pml_spec_joint_t *joint, bool blocks, bool begins)
 {
     joint->left_since = joint->seen_by_agent = 0;
+    joint->is_stacked = false;
     joint->blocks = blocks;
     joint->told = false;
     joint->pipelined =

@@ -76,15 +76,17 @@ static inline bool iw_idle_measures(const iw_idle_t *s, uint64_t now, int thread
 
 static inline void iw_idle_measure(iw_idle_t *s, uint64_t now, const iw_caller_t *caller)
 {
-    unsigned share = IW_IDLE_ALL;
-    if (0 != s->share && caller->thread == s->caller.thread && now > s->measured
-        && caller->waited_ns >= s->caller.waited_ns) {
-        const uint64_t time = now - s->measured, waited = caller->waited_ns - s->caller.waited_ns;
-        share = waited >= time ? 0 : (unsigned) ((time - waited) * IW_IDLE_ALL / time);
+    /* What another thread waited before is no wait now. */
+    if (0 != s->share && caller->thread == s->caller.thread) {
+        const uint64_t time = now - s->measured, before = s->caller.waited_ns;
+        const uint64_t waited = caller->waited_ns > before ? caller->waited_ns - before : 0;
+        const uint64_t share = waited >= time ? 0 : (time - waited) * IW_IDLE_ALL / time;
+        /* One long wait is an accident. */
+        s->share = (unsigned) ((3 * s->share + share) / 4);
+        s->share = 0 == s->share ? 1 : s->share;
+    } else if (0 == s->share) {
+        s->share = IW_IDLE_ALL;
     }
-    /* One long wait is an accident. */
-    s->share = 0 == s->share ? share : (3 * s->share + share) / 4;
-    s->share = 0 == s->share ? 1 : s->share;
     s->measured = now;
     s->caller.waited_ns = caller->waited_ns;
 }
