@@ -68,7 +68,7 @@ static inline bool iw_idle_had_turn(const iw_idle_t *s, const iw_caller_t *calle
            || caller->ran_ns - s->caller.ran_ns >= IW_IDLE_TURN;
 }
 
-/* Is it time to ask how long this thread waited? The answer takes the kernel longer than the rest of a check. */
+/* Is it time to ask how long this thread waited? The answer takes the kernel longer than all else of a check. */
 static inline bool iw_idle_measures(const iw_idle_t *s, uint64_t now, int thread)
 {
     return 0 == s->share || thread != s->caller.thread || now - s->measured >= IW_IDLE_MEASURE;
