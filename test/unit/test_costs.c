@@ -71,6 +71,7 @@ static void what_is_not_known_stays(void **state)
 {
     (void) state;
     spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST);
+    assert_int_equal(ends.split, SPEC_COSTS_SPLIT);
     assert_int_equal(ends.alone, LEAST);
     assert_int_equal(ends.gaps, MOST); /* fragments in any case */
     ends = spec_costs_ends(&dear, SPEC_BY_RDMA, LEAST, MOST);
