@@ -111,8 +111,8 @@ static void waits_are_asked_now_and_then(void **state)
     iw_idle_t s = {.since = 0};
     assert_true(iw_idle_measures(&s, 10 * MS, ME)); /* nothing is known */
     (void) broken(&s, 10 * MS, MS, 0);
-    for (uint64_t t = 0; t < IW_IDLE_MEASURE;
-         t += 300 * US) { /* not asked: it may say nothing, or anything */
+    /* Not asked: it may say nothing, or anything. */
+    for (uint64_t t = 0; t < IW_IDLE_MEASURE; t += 300 * US) {
         assert_false(iw_idle_measures(&s, 10 * MS + t, ME));
         assert_int_equal(PATIENCE, broken(&s, 10 * MS + t, MS + t, 0 == t ? 0 : 900 * MS));
     }

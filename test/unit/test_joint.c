@@ -118,10 +118,23 @@ static void pieces_let_both_ends_copy(void **state)
     assert_int_equal(spec_joint_piece(9000, 4096), 4096);
 }
 
+/* Sends that begin together, outside an exchange, are moved from the last on; a later one, or of another kind, waits. */
+static void the_last_of_those_that_begin_together_goes_first(void **state)
+{
+    (void) state;
+    assert_true(spec_joint_stacks(true, false, false, START, START));
+    assert_true(spec_joint_stacks(true, false, false, START, START + SPEC_JOINT_STACKS - 1));
+    assert_false(spec_joint_stacks(true, false, false, START, START + SPEC_JOINT_STACKS));
+    assert_false(spec_joint_stacks(false, false, false, START, START));
+    assert_false(spec_joint_stacks(true, true, false, START, START));
+    assert_false(spec_joint_stacks(true, false, true, START, START));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_that_wait_move_fragments),
+        cmocka_unit_test(the_last_of_those_that_begin_together_goes_first),
         cmocka_unit_test(one_that_does_not_wait_moves_alone),
         cmocka_unit_test(an_end_that_sees_nothing_moves_alone),
         cmocka_unit_test(the_time_of_own_fragments_is_not_counted),

@@ -265,8 +265,8 @@ static void any_order_moves_each_byte_once(void **state)
 /* ---- in virtual time ---- */
 
 /* The end of a message of `length` bytes, ns from its beginning, whose pieces an engine brings, a wire moves and another engine copies
- * away, each one after the other; each copy and each piece costs the processors as much as spec_stage_piece reckons with. MB/s. It begins with so
- * many slots, and says with how many it ends. */
+ * away, each one after the other; each copy and each piece costs the processors as much as spec_stage_piece reckons with. MB/s.
+ * It begins with so many slots, and says with how many it ends. */
 static double pipeline_ns(uint64_t length, double engine, double wire, uint32_t *slots)
 {
     const spec_stage_costs_t costs = {

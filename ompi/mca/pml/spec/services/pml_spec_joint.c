@@ -276,29 +276,16 @@ static bool turn(mca_pml_spec_pending_t *pending)
     return !goes_on;
 }
 
-/* Of messages to be put, too, the receiver moves the first and the sender the last: so each moves the same again, where buffers are
- * used again, and has them in its caches. Not what goes in fragments, which are to arrive in the order in which they are waited for; and
- * not in an exchange, where each end is to find those moved that the other one came to. What begins later than this after the first of
- * them, nanoseconds, is behind them: none is overtaken for ever. */
-#define STACK_NS UINT64_C(1000000)
-
-static bool may_stack(const mca_pml_spec_joint_t *joint, uint64_t now)
-{
-    if (!joint->is_put || joint->pipelined || MCA_PML_SPEC_SEEN(joints[false]) > 0
-        || MCA_PML_SPEC_SEEN(mca_pml_spec.offers) > 0) {
-        return false;
-    }
-    if (0 == MCA_PML_SPEC_SEEN(stacked)) {
-        __atomic_store_n(&stacked_since, now, __ATOMIC_RELAXED);
-    }
-    return now - MCA_PML_SPEC_SEEN(stacked_since) < STACK_NS;
-}
-
 /* Until no piece is left. */
 static void keep(mca_pml_spec_joint_t *joint)
 {
-    joint->is_stacked = may_stack(joint, spec_now());
+    const uint64_t now = spec_now();
+    const uint64_t since = 0 == MCA_PML_SPEC_SEEN(stacked) ? now : MCA_PML_SPEC_SEEN(stacked_since);
+    const bool exchanges =
+        MCA_PML_SPEC_SEEN(joints[false]) > 0 || MCA_PML_SPEC_SEEN(mca_pml_spec.offers) > 0;
+    joint->is_stacked = spec_joint_stacks(joint->is_put, joint->pipelined, exchanges, since, now);
     if (joint->is_stacked) {
+        __atomic_store_n(&stacked_since, since, __ATOMIC_RELAXED);
         (void) mca_pml_spec_add32(&stacked, 1);
         mca_pml_spec_poll_first(&joint->pending, &stack);
     } else {
