@@ -123,7 +123,8 @@ static void a_large_write_is_left_to_the_thread(void **state)
         iw_agent_lock(agent);
         const uint64_t before = iw_engine_counters(e[1].engine)->bytes_out;
         assert_int_equal(iw_post_write(e[1].peer, &piece, 1, stag, 0, IW_BULK, NULL), IW_OK);
-        iw_agent_flush_bulk(agent);
+        iw_agent_leave(agent);
+        iw_agent_flush(agent);
         assert_int_equal(before == iw_engine_counters(e[1].engine)->bytes_out, IW_AGENT_OFFLOAD == mode);
         iw_agent_unlock(agent);
         const uint64_t until = iw_port_now() + 60 * S;
@@ -199,7 +200,8 @@ static void a_thread_gets_a_processor(void **state)
     const uint64_t before = iw_engine_counters(e[1].engine)->bytes_out;
     piece.iov_len = sizeof(data);
     assert_int_equal(iw_post_write(e[1].peer, &piece, 1, stag, 0, IW_BULK, NULL), IW_OK);
-    iw_agent_flush_bulk(agent);
+    iw_agent_leave(agent);
+    iw_agent_flush(agent);
     assert_true(before == iw_engine_counters(e[1].engine)->bytes_out);
     iw_agent_unlock(agent);
     iw_agent_stop(agent); /* perhaps before it has: what is posted now is not left */
@@ -207,7 +209,8 @@ static void a_thread_gets_a_processor(void **state)
     iw_agent_lock(agent);
     piece.iov_len = 100;
     assert_int_equal(iw_post_send(e[1].peer, &piece, 1, IW_INLINE, NULL), IW_OK);
-    iw_agent_flush_bulk(agent);
+    iw_agent_leave(agent);
+    iw_agent_flush(agent);
     assert_true(iw_engine_counters(e[1].engine)->packets_out > then);
     iw_agent_unlock(agent);
     iw_agent_destroy(agent);

@@ -276,7 +276,7 @@ static double pipeline_ns(uint64_t length, double engine, double wire, uint32_t 
     uint64_t size[SPEC_PIPE_MOST];
     uint32_t coming = 0, moving = 0;
     spec_pipe_t p;
-    spec_pipe_init(&p, length, spec_stage_piece(&costs, length), *slots);
+    spec_pipe_init(&p, length, spec_stage_piece(&costs, (uint32_t) (1e6 / wire), length), *slots);
     for (bool drives = true; true;) {
         spec_pipe_piece_t piece;
         while (drives && SPEC_PIPE_PIECE == spec_pipe_next(&p, &piece)) {

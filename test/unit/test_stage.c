@@ -128,31 +128,45 @@ static void two_samples_make_the_costs(void **state)
     assert_int_equal(UINT32_MAX, c.ps);
 }
 
-/* What a message takes beside the transport's time: each piece's price, the first piece's copy and the last one's. */
-static double lost(const spec_stage_costs_t *c, size_t length, size_t piece)
+/* What a message takes: for each piece the longer of copy and put, and a part of the shorter; the first piece's copy and the last's. */
+static double takes(const spec_stage_costs_t *c, uint32_t wire_ps, size_t length, size_t piece)
 {
-    return (double) length / (double) piece * (double) (c->call_ns + SPEC_STAGE_PACKET_NS) * 1000
-           + 2 * (double) piece * c->ps;
+    const double copy = (double) c->call_ns * 1000 + (double) piece * c->ps;
+    const double put = SPEC_STAGE_PACKET_NS * 1000.0 + (double) piece * wire_ps;
+    const double longer = copy > put ? copy : put, shorter = copy > put ? put : copy;
+    return (double) length / (double) piece * (longer + shorter / 4) + 2 * copy;
 }
 
 static void a_piece_loses_little(void **state)
 {
     (void) state;
     static const uint64_t calls[] = {0, 50, 1000, 8000, 100000};
-    static const uint32_t bytes[] = {1, 40, 100, 1000};
-    for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); ++i) {
-        for (size_t j = 0; j < sizeof(bytes) / sizeof(*bytes); ++j) {
-            const spec_stage_costs_t c = {.known = true, .call_ns = calls[i], .ps = bytes[j]};
-            for (size_t length = 64 * KIB; length <= 64 * MIB; length = length * 3 + 1) {
-                const size_t piece = spec_stage_piece(&c, length);
-                assert_true(piece > 0 && piece <= length);
-                assert_true(piece >= 16 * KIB);
-                for (size_t other = 16 * KIB; other < length; other *= 2) {
-                    assert_true(lost(&c, length, piece) <= 1.1 * lost(&c, length, other));
-                }
+    static const uint32_t bytes[] = {1, 40, 100, 1000}, wires[] = {0, 80, 500, 8000};
+    for (size_t i = 0; i < 5 * 4 * 4; ++i) {
+        const spec_stage_costs_t c = {
+            .known = true, .call_ns = calls[i % 5], .ps = bytes[i / 5 % 4]};
+        const uint32_t wire = wires[i / 20];
+        for (size_t length = 64 * KIB; length <= 64 * MIB; length = length * 3 + 1) {
+            const size_t piece = spec_stage_piece(&c, wire, length);
+            assert_true(piece > 0 && piece <= length);
+            assert_true(piece >= 16 * KIB);
+            for (size_t other = 16 * KIB; other < length; other += other / 8) {
+                assert_true(takes(&c, wire, length, piece) <= 1.1 * takes(&c, wire, length, other));
             }
         }
     }
+}
+
+static void the_slower_of_copy_and_transport_says_how_long_pieces_are(void **state)
+{
+    (void) state;
+    const spec_stage_costs_t slow = {.known = true, .call_ns = 1000, .ps = 1000},
+                             fast = {.known = true, .call_ns = 1000, .ps = 100};
+    /* Copies take the time: what a piece costs the transport is lost in them. */
+    assert_true(spec_stage_piece(&slow, 400, 4 * MIB) < 128 * KIB);
+    /* The transport does: each piece costs. */
+    assert_true(spec_stage_piece(&fast, 400, 4 * MIB) >= 512 * KIB);
+    assert_true(spec_stage_piece(&fast, 400, 4 * MIB) < 4 * MIB);
 }
 
 static void what_costs_nothing_is_cut_small_and_what_is_dear_is_not(void **state)
@@ -162,12 +176,12 @@ static void what_costs_nothing_is_cut_small_and_what_is_dear_is_not(void **state
                              dear = {.known = true, .call_ns = 1000000, .ps = 1},
                              slow = {.known = true, .ps = UINT32_MAX},
                              usual = {.known = true, .call_ns = 8000, .ps = 100};
-    assert_int_equal(256 * KIB, spec_stage_piece(&unknown, 4 * MIB));
-    assert_int_equal(100 * KIB, spec_stage_piece(&unknown, 100 * KIB));
-    assert_int_equal(512 * KIB, spec_stage_piece(&free_calls, 4 * MIB)); /* the packets cost */
-    assert_int_equal(16 * KIB, spec_stage_piece(&slow, 4 * MIB));
-    assert_int_equal(4 * MIB, spec_stage_piece(&dear, 4 * MIB));
-    assert_int_equal(MIB, spec_stage_piece(&usual, 4 * MIB));
+    assert_int_equal(256 * KIB, spec_stage_piece(&unknown, 400, 4 * MIB));
+    assert_int_equal(100 * KIB, spec_stage_piece(&unknown, 400, 100 * KIB));
+    assert_true(spec_stage_piece(&free_calls, 0, 4 * MIB) >= 256 * KIB); /* the packets cost */
+    assert_int_equal(16 * KIB, spec_stage_piece(&slow, 0, 4 * MIB));
+    assert_int_equal(4 * MIB, spec_stage_piece(&dear, 0, 4 * MIB));
+    assert_true(spec_stage_piece(&usual, 0, 4 * MIB) >= 256 * KIB);
 }
 
 int main(void)
@@ -179,6 +193,7 @@ int main(void)
         cmocka_unit_test(no_memory_is_no_staging),
         cmocka_unit_test(two_samples_make_the_costs),
         cmocka_unit_test(a_piece_loses_little),
+        cmocka_unit_test(the_slower_of_copy_and_transport_says_how_long_pieces_are),
         cmocka_unit_test(what_costs_nothing_is_cut_small_and_what_is_dear_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

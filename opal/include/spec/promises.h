@@ -49,8 +49,9 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * memory is given back to the system does no harm: no use gets it any more. A caller that only keeps one says
  * so with MCA_BTL_IBX_REG_PIN in the flags, and never gives its handle to a peer or to a transfer.
  * MCA_BTL_IBX_GATHERS: with MCA_BTL_IBX_MORE in des_flags btl_send says that the message may wait, in its order, for others that
- * follow: until one without the flag takes it along, or the component's progress is called. If it lies in the BTL's
- * buffer its callback is called by the next progress, and btl_send does not return 1. *polls counts the calls of progress.
+ * follow: until one without the flag takes it along, `flush` or the component's progress is called. If it lies in the BTL's
+ * buffer its callback is called by the next progress, and btl_send does not return 1. *polls counts the calls of progress. The same
+ * flag of btl_put and btl_sendi says it of a put, and of a message that is copied at once.
  * MCA_BTL_IBX_BLOCKS in des_flags: the caller can do nothing else until the message is complete. It is complete as soon as it
  * is copied, however many before it are not acknowledged; without the flag one behind many may be complete no earlier than
  * its acknowledgement. A transport without the promise MCA_BTL_IBX_GATHERS ignores it.
@@ -58,7 +59,7 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * connection has ended, and the message is not delivered either. */
 
 #define MCA_BTL_IBX_MAGIC   UINT32_C(0x69627870)
-#define MCA_BTL_IBX_VERSION UINT32_C(4) /* changes when the meaning of anything here does */
+#define MCA_BTL_IBX_VERSION UINT32_C(5) /* changes when the meaning of anything here does */
 
 enum { MCA_BTL_IBX_ORDER = 0 };
 enum { MCA_BTL_IBX_REG_PIN = 1 << 30 };                            /* beyond MCA_BTL_REG_FLAG_* */
@@ -86,6 +87,8 @@ typedef struct mca_btl_ibx_public {
     uint32_t promises;
     uint32_t in_place_min; /* see mca_btl_ibx_sends_in_place */
     const uint32_t *polls; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
+    void (*flush)(mca_btl_base_module_t
+                      *btl); /* with MCA_BTL_IBX_GATHERS: what was gathered leaves. Any thread */
     void (*help)(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper); /* see mca_btl_ibx_help */
 } mca_btl_ibx_public_t;
 
@@ -116,6 +119,14 @@ static inline const uint32_t *mca_btl_ibx_polls(const mca_btl_base_module_t *btl
     return mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS
                ? ((const mca_btl_ibx_public_t *) btl)->polls
                : NULL;
+}
+
+/* Sends what this transport gathered, if it does. */
+static inline void mca_btl_ibx_flush(mca_btl_base_module_t *btl)
+{
+    if (mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS) {
+        ((const mca_btl_ibx_public_t *) btl)->flush(btl);
+    }
 }
 
 /* There is such a thread, or (NULL) no more; then no call of `arrived` is under way when this returns. A thread of the transport, if it

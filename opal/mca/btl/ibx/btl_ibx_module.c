@@ -192,10 +192,11 @@ static void copy_to_self(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
     mca_btl_ibx_job_end(module, job);
 }
 
-static int transfer(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint8_t type, void *local,
-                    uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
-                    const mca_btl_base_registration_handle_t *remote_handle, size_t size, int order,
-                    mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+static int transfer(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, uint8_t type,
+                    void *local, uint64_t remote, mca_btl_base_registration_handle_t *local_handle,
+                    const mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                    int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                    void *cbdata)
 {
     mca_btl_ibx_module_t *module = (mca_btl_ibx_module_t *) btl;
     mca_btl_ibx_job_t *job =
@@ -204,6 +205,7 @@ static int transfer(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     job->remote = remote;
+    job->more = flags & MCA_BTL_IBX_MORE;
     if (OPAL_UNLIKELY(endpoint->is_self)) {
         copy_to_self(module, job);
         return OPAL_SUCCESS;
@@ -220,9 +222,8 @@ int mca_btl_ibx_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
                     size_t size, int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                     void *cbdata)
 {
-    (void) flags;
-    return transfer(btl, endpoint, MCA_BTL_IBX_PUT, local, remote, local_handle, remote_handle, size, order, callback,
-                    context, cbdata);
+    return transfer(btl, endpoint, MCA_BTL_IBX_PUT, local, remote, local_handle, remote_handle,
+                    size, flags, order, callback, context, cbdata);
 }
 
 int mca_btl_ibx_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint, void *local, uint64_t remote,
@@ -230,7 +231,6 @@ int mca_btl_ibx_get(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
                     size_t size, int flags, int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                     void *cbdata)
 {
-    (void) flags;
-    return transfer(btl, endpoint, MCA_BTL_IBX_GET, local, remote, local_handle, remote_handle, size, order, callback,
-                    context, cbdata);
+    return transfer(btl, endpoint, MCA_BTL_IBX_GET, local, remote, local_handle, remote_handle,
+                    size, flags, order, callback, context, cbdata);
 }

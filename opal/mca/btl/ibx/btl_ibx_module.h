@@ -54,6 +54,7 @@ typedef struct mca_btl_ibx_job {
     uint64_t length, issued;
     uint32_t parts; /* requests under way, and one while parts are still to be issued */
     int status;
+    bool more; /* a message follows, which takes it along */
     mca_btl_base_rdma_completion_fn_t callback;
     mca_btl_base_registration_handle_t *local_handle;
     void *context;

@@ -79,19 +79,27 @@ spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t
 #define PIECE_LEAST ((size_t) 16 * 1024)
 #define PIECE_USUAL ((size_t) 256 * 1024)
 
-size_t spec_stage_piece(const spec_stage_costs_t *costs, size_t length)
+/* What a message takes in such pieces, picoseconds. */
+static double takes(const spec_stage_costs_t *c, uint32_t wire_ps, size_t length, size_t piece)
 {
-    size_t piece = PIECE_LEAST;
+    const double pieces = (double) length / (double) piece;
+    const double copy = 1000.0 * (double) c->call_ns + (double) piece * c->ps;
+    const double put = 1000.0 * SPEC_STAGE_PACKET_NS + (double) piece * wire_ps;
+    /* They wait for each other now and then, the longer the less the one is faster than the other. */
+    const double each = put > copy ? put + copy / 4 : copy + put / 4;
+    return pieces * each + 2 * copy;
+}
+
+size_t spec_stage_piece(const spec_stage_costs_t *costs, uint32_t wire_ps, size_t length)
+{
     if (!costs->known) {
-        piece = PIECE_USUAL;
-    } else {
-        /* The least sum is where half of it is the pieces' price; of powers of two the next to that. */
-        const double prices =
-            (double) length * (double) (costs->call_ns + SPEC_STAGE_PACKET_NS) * 1000;
-        while (piece < length
-               && 4 * (double) piece * (double) piece * (double) costs->ps < prices) {
-            piece *= 2;
-        }
+        return PIECE_USUAL < length ? PIECE_USUAL : length;
     }
-    return piece < length ? piece : length;
+    size_t best = length;
+    for (size_t piece = PIECE_LEAST; piece < length;
+         piece += piece & (piece - 1) ? piece / 3 : piece / 2) {
+        best = takes(costs, wire_ps, length, piece) < takes(costs, wire_ps, length, best) ? piece
+                                                                                          : best;
+    }
+    return best;
 }

@@ -50,13 +50,13 @@ typedef struct spec_stage_costs {
 /* Two samples, in nanoseconds, of which the second copied `bytes` more. */
 spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t bytes);
 
-/* What it costs an end, besides the copy, that a piece is put and told by itself. It needs a second processor to be measured: the
- * usual, over sockets. */
+/* What it takes the transport, beyond its bytes, that a piece is put and told by itself: the usual, over sockets. */
 #define SPEC_STAGE_PACKET_NS 20000u
 
-/* How long the pieces of a message should be, at most its length: n pieces cost n times their price, and nothing else happens
- * while the first is copied from one device and the last to the other. The sum is least where
- * length * (call + packet) = 2 * piece * piece * ps. */
-size_t spec_stage_piece(const spec_stage_costs_t *costs, size_t length);
+/* How long the pieces of a message should be, at most its length, if the transport takes wire_ps picoseconds for each byte; 0: that is
+ * not known, and taken to be nothing. A piece comes out of the pipeline each time that the slower of copy and transport is through with
+ * one, and nothing else happens while the first is copied from one device and the last to the other: short pieces where the copies take
+ * the time, long ones where the transport does. */
+size_t spec_stage_piece(const spec_stage_costs_t *costs, uint32_t wire_ps, size_t length);
 
 #endif

@@ -3,9 +3,33 @@
  * the lock that covers the count that decides it (opal_progress takes its own lock inside and calls nothing). */
 #include "pml_spec_pending.h"
 
+#include "opal/include/spec/promises.h"
+
+#include <stdatomic.h>
+
 /* A pass goes on for so long, nanoseconds, or to the end of the item it is at: what it moves are large messages, too, and the
  * transports, whose progress waits meanwhile, may have acknowledgements that let more of them go. */
 #define PASS_NS UINT64_C(20000)
+
+static _Atomic(mca_btl_base_module_t *) gathered; /* the transport; NULL: none has */
+
+void mca_pml_spec_flush_later(mca_btl_base_module_t *btl)
+{
+    mca_btl_base_module_t *other = atomic_exchange(&gathered, btl);
+    if (NULL != other && btl != other) {
+        mca_btl_ibx_flush(other);
+    }
+}
+
+void mca_pml_spec_flush(void)
+{
+    if (NULL != atomic_load_explicit(&gathered, memory_order_relaxed)) {
+        mca_btl_base_module_t *btl = atomic_exchange(&gathered, NULL);
+        if (NULL != btl) {
+            mca_btl_ibx_flush(btl);
+        }
+    }
+}
 
 SPEC_HOT int mca_pml_spec_progress(void)
 {
@@ -36,6 +60,7 @@ SPEC_HOT int mca_pml_spec_progress(void)
         }
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
+    mca_pml_spec_flush();
     return events;
 }
 

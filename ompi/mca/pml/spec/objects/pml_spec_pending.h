@@ -33,6 +33,11 @@ void mca_pml_spec_poll_first(mca_pml_spec_pending_t *pending, const void *resour
 /* Does something wait for this resource already? */
 bool mca_pml_spec_is_crowded(const void *resource);
 
+/* The transport has gathered something that mca_pml_spec_flush is to send; what another has gathered leaves now. A pass of progress
+ * ends with a flush. Any thread: a flush by one may send what another has gathered so far. */
+void mca_pml_spec_flush_later(mca_btl_base_module_t *btl);
+void mca_pml_spec_flush(void);
+
 /* The callback of opal_progress; registered while something waits. */
 int mca_pml_spec_progress(void);
 

@@ -93,10 +93,10 @@ static void measure(void *to, const void *from)
                          (unsigned long long) fresh.call_ns, fresh.ps);
 }
 
-mca_pml_spec_stage_plan_t mca_pml_spec_stage_plan(size_t length)
+mca_pml_spec_stage_plan_t mca_pml_spec_stage_plan(size_t length, uint32_t wire_ps)
 {
     mca_pml_spec_lock(&lock);
-    const mca_pml_spec_stage_plan_t plan = {.piece = spec_stage_piece(&costs, length),
+    const mca_pml_spec_stage_plan_t plan = {.piece = spec_stage_piece(&costs, wire_ps, length),
                                             .slots = slots};
     mca_pml_spec_unlock(&lock);
     return plan;

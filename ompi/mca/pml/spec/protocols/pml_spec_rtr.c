@@ -562,8 +562,7 @@ static void put_tell(mca_pml_spec_transfer_t *transfer)
     mca_pml_spec_send_request_t *sendreq = transfer->args.request;
     mca_pml_spec_match_notice_t match;
     if (take_notice(sendreq, transfer->args.length, &match)) {
-        mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &match,
-                                  sizeof(match));
+        mca_pml_spec_transfer_told(transfer, &match, sizeof(match));
     } else {
         mca_pml_spec_put_tell(transfer);
     }

@@ -205,7 +205,7 @@ void mca_pml_spec_put_tell(mca_pml_spec_transfer_t *transfer)
                                         .handle = sendreq->r,
                                         .bytes = transfer->args.length,
                                         .offset = transfer->args.offset};
-    mca_pml_spec_control_send(sendreq->peer->endpoint, transfer->args.btl, &fin, sizeof(fin));
+    mca_pml_spec_transfer_told(transfer, &fin, sizeof(fin));
 }
 
 /* A CTS: its range and what it waives. The module's lock is held: another thread may have another CTS of this message, and

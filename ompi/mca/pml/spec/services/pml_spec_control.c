@@ -26,11 +26,11 @@ static uint8_t order_of(const void *hdr)
     return tells ? MCA_BTL_IBX_ORDER : MCA_BTL_NO_ORDER;
 }
 
-static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len)
+static bool control_try(mca_bml_base_btl_t *bml_btl, const void *hdr, size_t len, uint32_t more)
 {
     const uint8_t type = *(const uint8_t *) hdr;
-    const uint32_t flags =
-        MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_FLAGS_SIGNAL;
+    const uint32_t flags = MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
+                           | MCA_BTL_DES_FLAGS_SIGNAL | more;
     const uint8_t order = order_of(hdr);
     mca_btl_base_descriptor_t *des = NULL;
 
@@ -61,22 +61,23 @@ typedef struct waiting_control {
 static bool control_retry(mca_pml_spec_pending_t *pending)
 {
     waiting_control_t *w = SPEC_ENTRY(pending, waiting_control_t, pending);
-    if (!mca_pml_spec_lost_proc(w->endpoint->btl_proc) && !control_try(w->bml_btl, w->hdr, w->len)) {
+    if (!mca_pml_spec_lost_proc(w->endpoint->btl_proc)
+        && !control_try(w->bml_btl, w->hdr, w->len, 0)) {
         return false;
     }
     free(w);
     return true;
 }
 
-void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
-                               const void *hdr, size_t len)
+static void control(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl, const void *hdr,
+                    size_t len, uint32_t more)
 {
     if (NULL == bml_btl) {
         bml_btl = mca_pml_spec_next_btl(&endpoint->btl_eager);
     }
     MCA_PML_SPEC_COUNT_N(bytes_control, len);
     mca_pml_spec_agent_asks(endpoint->btl_proc);
-    if (OPAL_LIKELY(control_try(bml_btl, hdr, len))
+    if (OPAL_LIKELY(control_try(bml_btl, hdr, len, more))
         || mca_pml_spec_lost_proc(endpoint->btl_proc)) {
         return;
     }
@@ -90,4 +91,17 @@ void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_b
     w->len = len;
     memcpy(w->hdr, hdr, len);
     mca_pml_spec_pend(&w->pending, MCA_PML_SPEC_RES_CONTROL(bml_btl));
+}
+
+void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
+                               const void *hdr, size_t len)
+{
+    control(endpoint, bml_btl, hdr, len, 0);
+}
+
+void mca_pml_spec_control_gather(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
+                                 const void *hdr, size_t len)
+{
+    control(endpoint, bml_btl, hdr, len, MCA_BTL_IBX_MORE);
+    mca_pml_spec_flush_later(bml_btl->btl);
 }

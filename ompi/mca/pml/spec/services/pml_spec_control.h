@@ -16,4 +16,9 @@ void mca_pml_spec_sent_cb(mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
 void mca_pml_spec_control_send(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
                                const void *hdr, size_t len);
 
+/* The same by this transport, but it may wait with what was posted before it until mca_pml_spec_flush, where the transport gathers
+ * (promises.h): for a caller that is about to post more, and flushes. */
+void mca_pml_spec_control_gather(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_btl,
+                                 const void *hdr, size_t len);
+
 #endif

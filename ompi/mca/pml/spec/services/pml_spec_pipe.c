@@ -100,6 +100,7 @@ static void drive(mca_pml_spec_pipe_t *p)
         mca_pml_spec_stage_learn(p->pipe.slots);
         bring(p, &piece);
     }
+    mca_pml_spec_flush();
     if (SPEC_PIPE_OVER == step) {
         end(p);
     }
@@ -132,7 +133,9 @@ void mca_pml_spec_pipe_begin(const mca_pml_spec_transfer_args_t *args)
         mca_pml_spec_fall_back(args);
         return;
     }
-    const mca_pml_spec_stage_plan_t plan = mca_pml_spec_stage_plan(args->length);
+    const mca_pml_spec_stage_plan_t plan = mca_pml_spec_stage_plan(
+        args->length,
+        MCA_PML_SPEC_GLANCE(mca_pml_spec_transfer_peer(args)->policy.for_rtr.ps_per_byte));
     spec_pipe_init(&p->pipe, args->length, plan.piece, plan.slots);
     p->args = *args;
     memcpy(p->remote_key.bytes, args->key, args->key_len);

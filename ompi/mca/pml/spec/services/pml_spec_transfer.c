@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../objects/pml_spec_stage.h"
+#include "pml_spec_control.h"
 #include "pml_spec_patience.h"
 
 #include "opal/include/spec/class.h"
@@ -135,6 +136,13 @@ static bool keeps_order(const mca_pml_spec_transfer_t *t)
            & (t->args.is_put ? MCA_BTL_IBX_ORDERED : MCA_BTL_IBX_FENCED);
 }
 
+void mca_pml_spec_transfer_told(const mca_pml_spec_transfer_t *t, const void *hdr, size_t len)
+{
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_transfer_peer(&t->args)->endpoint;
+    (NULL == t->args.pipe ? mca_pml_spec_control_send
+                          : mca_pml_spec_control_gather)(endpoint, t->args.btl, hdr, len);
+}
+
 /* Gives the transport what it takes; the issuer's reference and the request's memory are held. False: it has no room now. */
 static bool give(mca_pml_spec_transfer_t *t)
 {
@@ -150,10 +158,13 @@ static bool give(mca_pml_spec_transfer_t *t)
         void *key = t->args.key_len > 0 ? t->remote_key.bytes : NULL;
         (void) mca_pml_spec_add32(&t->refs, 1);
         t->issued += n;
-        const int rc = t->args.is_put ? mca_bml_base_put(t->args.btl, local, remote, local_key, key,
-                                                         n, 0, MCA_BTL_NO_ORDER, operation_done, t)
-                                      : mca_bml_base_get(t->args.btl, local, remote, local_key, key,
-                                                         n, 0, MCA_BTL_NO_ORDER, operation_done, t);
+        /* What tells of the last takes it along. */
+        const int flags = t->args.is_put && n == left && keeps_order(t) ? MCA_BTL_IBX_MORE : 0;
+        const int rc = t->args.is_put
+                           ? mca_bml_base_put(t->args.btl, local, remote, local_key, key, n, flags,
+                                              MCA_BTL_NO_ORDER, operation_done, t)
+                           : mca_bml_base_get(t->args.btl, local, remote, local_key, key, n, 0,
+                                              MCA_BTL_NO_ORDER, operation_done, t);
         if (OPAL_LIKELY(rc >= 0)) {
             if (OPAL_UNLIKELY(1 == rc)) {
                 (void) mca_pml_spec_add32(&t->refs, -1); /* complete, no callback follows */

@@ -89,6 +89,10 @@ mca_pml_spec_transfer_peer(const mca_pml_spec_transfer_args_t *args)
                         : ((const mca_pml_spec_recv_request_t *) args->request)->peer;
 }
 
+/* Sends the packet that tells of it, behind its data. That of a piece may wait for the pipeline's next. */
+void mca_pml_spec_transfer_told(const mca_pml_spec_transfer_t *transfer, const void *hdr,
+                                size_t len);
+
 /* It cannot be: by copy, which is counted. */
 void mca_pml_spec_fall_back(const mca_pml_spec_transfer_args_t *args);
 

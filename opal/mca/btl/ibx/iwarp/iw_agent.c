@@ -386,10 +386,9 @@ void iw_agent_flush(iw_agent_t *a)
     tell_if_in_charge(a);
 }
 
-void iw_agent_flush_bulk(iw_agent_t *a)
+void iw_agent_leave(iw_agent_t *a)
 {
     a->is_left |= a->owns && a->started && !atomic_load(&a->stop);
-    iw_agent_flush(a);
 }
 
 uint64_t iw_agent_takeovers(const iw_agent_t *a)

@@ -240,6 +240,14 @@ static void tell_of_arrivals(void *context)
     }
 }
 
+static void flush(mca_btl_base_module_t *btl)
+{
+    mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
+    mca_btl_ibx_udp_lock(module);
+    iw_agent_flush(module->agent);
+    mca_btl_ibx_udp_unlock_sent(module);
+}
+
 static void help(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper)
 {
     mca_btl_ibx_udp_module_t *module = (mca_btl_ibx_udp_module_t *) btl;
@@ -286,6 +294,7 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS;
     module->base.public.polls = &mca_btl_ibx_component.polls;
     module->base.public.help = help;
+    module->base.public.flush = flush;
     if (0 == module->base.super.btl_bandwidth) {
         module->base.super.btl_bandwidth = interface->mbps;
     }

@@ -145,6 +145,16 @@ static bool is_next(mca_btl_ibx_udp_module_t *module)
     return opal_list_is_empty(&module->waiting);
 }
 
+/* What was posted leaves, now or with more. lock is held. */
+static void leave(mca_btl_ibx_udp_module_t *module, uint32_t flags)
+{
+    if (flags & MCA_BTL_IBX_MORE) {
+        iw_agent_gather(module->agent);
+    } else {
+        iw_agent_flush(module->agent);
+    }
+}
+
 int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
                      mca_btl_base_descriptor_t *des, mca_btl_base_tag_t tag)
 {
@@ -170,11 +180,7 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
         if (gathers) {
             opal_list_append(&module->gathered, (opal_list_item_t *) frag);
         }
-        if (flags & MCA_BTL_IBX_MORE) {
-            iw_agent_gather(module->agent);
-        } else {
-            iw_agent_flush(module->agent);
-        }
+        leave(module, flags);
     } else if (OPAL_ERR_RESOURCE_BUSY == rc) {
         frag->super.users = 1;
         opal_list_append(&module->waiting, (opal_list_item_t *) frag);
@@ -217,7 +223,7 @@ static bool sendi_inline(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoint
                               .iov_len = sizeof(mca_btl_ibx_udp_hdr_t) + header_size + payload_size};
         sent = IW_OK == iw_post_send(peer, &piece, 1, IW_INLINE | IW_QUIET | behind_puts(order), NULL);
         if (OPAL_LIKELY(sent)) {
-            iw_agent_flush(module->agent);
+            leave(module, flags);
         }
     }
     mca_btl_ibx_udp_unlock_sent(module);
@@ -241,7 +247,7 @@ static bool sendi_fragment(mca_btl_ibx_udp_module_t *module, mca_btl_base_endpoi
     const bool sent = is_next(module) && !is_ahead(module, flags) && OPAL_SUCCESS == mca_btl_ibx_udp_frag_post(&frag->super);
     if (OPAL_LIKELY(sent)) {
         get_ahead(module, frag);
-        iw_agent_flush(module->agent);
+        leave(module, flags);
     }
     mca_btl_ibx_udp_unlock_sent(module);
     if (OPAL_UNLIKELY(!sent)) {

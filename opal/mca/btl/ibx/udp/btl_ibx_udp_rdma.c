@@ -174,7 +174,10 @@ static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
         opal_list_append(&module->waiting, (opal_list_item_t *) job);
     }
     if (may_be_left(job)) {
-        iw_agent_flush_bulk(module->agent);
+        iw_agent_leave(module->agent);
+    }
+    if (job->more) {
+        iw_agent_gather(module->agent);
     } else {
         iw_agent_flush(module->agent);
     }
