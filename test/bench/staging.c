@@ -103,7 +103,8 @@ static bool moves(void)
     while (ok && 1 == state) {
         state = device.query();
     }
-    ok = ok && 0 == memcmp(&to, from.see, sizeof(to));
+    bench.errors += !ok || state < 0;
+    ok = 0 == memcmp(&to, from.see, sizeof(to));
     (void) device.give(from.see);
     return ok;
 }

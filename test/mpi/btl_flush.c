@@ -78,7 +78,6 @@ static void send_round(size_t n, way_t way, int round)
     static atomic_int ended;
     memset(memory, round, n);
     atomic_store(&ended, 0);
-    CHECK(is_seen(-round), "rank 1 is not ready");
     CHECK(OPAL_SUCCESS
               == btl->btl_put(btl, endpoint, memory, there, mine, theirs, n, (int) MCA_BTL_IBX_MORE,
                               MCA_BTL_NO_ORDER, moved, NULL, &ended),
@@ -86,6 +85,7 @@ static void send_round(size_t n, way_t way, int round)
     if (BY_FLUSH == way) {
         message(MCA_BTL_IBX_MORE);
     }
+    atomic_store(seen, -round);
     CHECK(is_seen(1000 + round), "what may wait for more did not: %zu bytes", n);
     if (BY_FLUSH == way) {
         mca_btl_ibx_flush(btl);
@@ -102,13 +102,16 @@ static void receive_round(size_t n, int round)
 {
     const double end = MPI_Wtime() + PATIENCE;
     const int before = messages;
-    atomic_store(seen, -round);
     bool quiet = true;
+    while (atomic_load(seen) != -round && MPI_Wtime() < end) {
+        poll_once();
+        quiet &= before == messages && round != memory[0];
+    }
     for (int i = 0; i < QUIET; ++i) {
         poll_once();
         quiet &= before == messages && round != memory[0];
     }
-    atomic_store(seen, quiet ? 1000 + round : 0);
+    atomic_store(seen, quiet ? 1000 + round : 1);
     while (before == messages && MPI_Wtime() < end) {
         poll_once();
     }
@@ -117,6 +120,39 @@ static void receive_round(size_t n, int round)
     if (before + 1 == messages) {
         atomic_store(seen, round);
     }
+}
+
+/* Behind a put that waited an atomic operation leaves by itself. Done where the memory is, by the progress of rank 1. */
+static void atomic_round(int round)
+{
+    static atomic_int ended;
+    static uint64_t before;
+    uint64_t *word = (uint64_t *) memory;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (1 == tl.rank) {
+        *(volatile uint64_t *) word = 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+        const double end = MPI_Wtime() + PATIENCE;
+        while (0 == *(volatile uint64_t *) word && MPI_Wtime() < end) {
+            poll_once();
+        }
+        CHECK(7 == *word, "the word is %llu", (unsigned long long) *word);
+        atomic_store(seen, round);
+        return;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    atomic_store(&ended, 0);
+    mca_btl_base_registration_handle_t *local =
+        btl->btl_register_mem(btl, endpoint, &before, sizeof(before), MCA_BTL_REG_FLAG_ACCESS_ANY);
+    const int rc =
+        btl->btl_atomic_fop(btl, endpoint, &before, there, local, theirs, MCA_BTL_ATOMIC_ADD, 7, 0,
+                            MCA_BTL_NO_ORDER, moved, NULL, &ended);
+    CHECK(OPAL_SUCCESS == rc, "no atomic operation: %d", rc);
+    CHECK(is_seen(round), "an atomic operation did not leave by itself");
+    while (0 == atomic_load(&ended) && 0 == tl.errors) {
+        poll_once();
+    }
+    (void) btl->btl_deregister_mem(btl, local);
 }
 
 /* Each has an acknowledgement of the other. */
@@ -148,7 +184,7 @@ static void find_btl(void)
 
 int main(int argc, char **argv)
 {
-    tl_start(&argc, &argv, "btl_flush", 120);
+    tl_start(&argc, &argv, "btl_flush", 300);
     char handle[256] = {0};
     memory = tl_buf(LONGEST);
     there = (uint64_t) (uintptr_t) memory;
@@ -192,6 +228,8 @@ int main(int argc, char **argv)
             }
         }
     }
+    tl_step("an atomic operation");
+    atomic_round(++round);
     MPI_Barrier(MPI_COMM_WORLD);
     (void) btl->btl_deregister_mem(btl, mine);
     MPI_Win_free(&window);

@@ -49,9 +49,9 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * memory is given back to the system does no harm: no use gets it any more. A caller that only keeps one says
  * so with MCA_BTL_IBX_REG_PIN in the flags, and never gives its handle to a peer or to a transfer.
  * MCA_BTL_IBX_GATHERS: with MCA_BTL_IBX_MORE in des_flags btl_send says that the message may wait, in its order, for others that
- * follow: until one without the flag takes it along, `flush` or the component's progress is called. If it lies in the BTL's
+ * follow: until one without the flag takes it along, or `flush` or the component's progress is called. If it lies in the BTL's
  * buffer its callback is called by the next progress, and btl_send does not return 1. *polls counts the calls of progress. The same
- * flag of btl_put and btl_sendi says it of a put, and of a message that is copied at once.
+ * flag given to btl_sendi says it of its message, and given to btl_put of the put, whose callback is called as ever.
  * MCA_BTL_IBX_BLOCKS in des_flags: the caller can do nothing else until the message is complete. It is complete as soon as it
  * is copied, however many before it are not acknowledged; without the flag one behind many may be complete no earlier than
  * its acknowledgement. A transport without the promise MCA_BTL_IBX_GATHERS ignores it.

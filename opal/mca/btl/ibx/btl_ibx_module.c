@@ -136,6 +136,7 @@ mca_btl_ibx_job_t *mca_btl_ibx_job_new(mca_btl_ibx_module_t *module, uint8_t typ
         job->issued = 0;
         job->parts = 1;
         job->status = OPAL_SUCCESS;
+        job->more = false;
         job->callback = callback;
         job->local_handle = local_handle;
         job->context = context;

@@ -85,7 +85,7 @@ static double takes(const spec_stage_costs_t *c, uint32_t wire_ps, size_t length
     const double pieces = (double) length / (double) piece;
     const double copy = 1000.0 * (double) c->call_ns + (double) piece * c->ps;
     const double put = 1000.0 * SPEC_STAGE_PACKET_NS + (double) piece * wire_ps;
-    /* They wait for each other now and then, the longer the less the one is faster than the other. */
+    /* They wait for each other now and then. */
     const double each = put > copy ? put + copy / 4 : copy + put / 4;
     return pieces * each + 2 * copy;
 }
@@ -95,9 +95,9 @@ size_t spec_stage_piece(const spec_stage_costs_t *costs, uint32_t wire_ps, size_
     if (!costs->known) {
         return PIECE_USUAL < length ? PIECE_USUAL : length;
     }
+    wire_ps = 0 == wire_ps ? costs->ps : wire_ps;
     size_t best = length;
-    for (size_t piece = PIECE_LEAST; piece < length;
-         piece += piece & (piece - 1) ? piece / 3 : piece / 2) {
+    for (size_t piece = PIECE_LEAST; piece < length; piece *= 2) {
         best = takes(costs, wire_ps, length, piece) < takes(costs, wire_ps, length, best) ? piece
                                                                                           : best;
     }

@@ -15,9 +15,11 @@ static _Atomic(mca_btl_base_module_t *) gathered; /* the transport; NULL: none h
 
 void mca_pml_spec_flush_later(mca_btl_base_module_t *btl)
 {
-    mca_btl_base_module_t *other = atomic_exchange(&gathered, btl);
-    if (NULL != other && btl != other) {
-        mca_btl_ibx_flush(other);
+    if (mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS) {
+        mca_btl_base_module_t *other = atomic_exchange(&gathered, btl);
+        if (NULL != other && btl != other) {
+            mca_btl_ibx_flush(other);
+        }
     }
 }
 

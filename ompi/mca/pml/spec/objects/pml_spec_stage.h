@@ -46,7 +46,8 @@ static inline void mca_pml_spec_stage_send(mca_pml_spec_send_request_t *sendreq)
  * has changed. */
 bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq);
 
-/* How the pieces of a staged message of so many bytes are moved, by a transport that takes wire_ps picoseconds for each, or 0: pieces of the same length but the last, some at a time. */
+/* How the pieces of a staged message of so many bytes are moved by a transport that takes wire_ps picoseconds for each (0: that is not
+ * known): pieces of the same length but the last, some at a time. */
 typedef struct mca_pml_spec_stage_plan {
     size_t piece;
     uint32_t slots;

@@ -81,6 +81,7 @@ static void control(mca_bml_base_endpoint_t *endpoint, mca_bml_base_btl_t *bml_b
         || mca_pml_spec_lost_proc(endpoint->btl_proc)) {
         return;
     }
+    mca_btl_ibx_flush(bml_btl->btl); /* a put that was to leave with it */
     waiting_control_t *w = malloc(sizeof(*w) + len);
     if (NULL == w) {
         mca_pml_spec_no_memory("a control packet that waits for the transport", sizeof(*w) + len);

@@ -99,8 +99,8 @@ static void drive(mca_pml_spec_pipe_t *p)
     while (SPEC_PIPE_PIECE == (step = spec_pipe_next(&p->pipe, &piece))) {
         mca_pml_spec_stage_learn(p->pipe.slots);
         bring(p, &piece);
+        mca_pml_spec_flush(); /* what was moved within the call is told before the next is */
     }
-    mca_pml_spec_flush();
     if (SPEC_PIPE_OVER == step) {
         end(p);
     }

@@ -158,7 +158,7 @@ static bool give(mca_pml_spec_transfer_t *t)
         void *key = t->args.key_len > 0 ? t->remote_key.bytes : NULL;
         (void) mca_pml_spec_add32(&t->refs, 1);
         t->issued += n;
-        /* What tells of the last takes it along. */
+        /* The last may wait for the packet that tells of all, which follows by the same transport. */
         const int flags = t->args.is_put && n == left && keeps_order(t) ? MCA_BTL_IBX_MORE : 0;
         const int rc = t->args.is_put
                            ? mca_bml_base_put(t->args.btl, local, remote, local_key, key, n, flags,

@@ -184,6 +184,7 @@ int mca_btl_ibx_udp_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *en
     } else if (OPAL_ERR_RESOURCE_BUSY == rc) {
         frag->super.users = 1;
         opal_list_append(&module->waiting, (opal_list_item_t *) frag);
+        iw_agent_flush(module->agent); /* what was to leave with it */
     }
     mca_btl_ibx_udp_unlock_sent(module);
     return mca_btl_ibx_frag_sent(&module->base, &frag->super, rc, at_once && !gathers, tell);

@@ -164,11 +164,12 @@ static bool may_be_left(const mca_btl_ibx_job_t *job)
 static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
                   const mca_btl_base_registration_handle_t *remote_handle)
 {
-    bool ended = false;
+    bool ended = false, gathers = false;
     job->stag = remote_handle->stag;
     job->remote -= remote_handle->base;
     mca_btl_ibx_udp_lock(module);
     if (OPAL_LIKELY(opal_list_is_empty(&module->waiting) && mca_btl_ibx_udp_job_issue(job))) {
+        gathers = job->more;
         ended = mca_btl_ibx_job_part_done(job, OPAL_SUCCESS);
     } else {
         opal_list_append(&module->waiting, (opal_list_item_t *) job);
@@ -176,7 +177,7 @@ static void start(mca_btl_ibx_udp_module_t *module, mca_btl_ibx_job_t *job,
     if (may_be_left(job)) {
         iw_agent_leave(module->agent);
     }
-    if (job->more) {
+    if (gathers) {
         iw_agent_gather(module->agent);
     } else {
         iw_agent_flush(module->agent);
