@@ -87,8 +87,8 @@ typedef struct mca_btl_ibx_public {
     uint32_t promises;
     uint32_t in_place_min; /* see mca_btl_ibx_sends_in_place */
     const uint32_t *polls; /* with MCA_BTL_IBX_GATHERS; to be read atomically */
-    void (*flush)(mca_btl_base_module_t
-                      *btl); /* with MCA_BTL_IBX_GATHERS: what was gathered leaves. Any thread */
+    /* With MCA_BTL_IBX_GATHERS: what was gathered leaves. Any thread. */
+    void (*flush)(mca_btl_base_module_t *btl);
     void (*help)(mca_btl_base_module_t *btl, const mca_btl_ibx_helper_t *helper); /* see mca_btl_ibx_help */
 } mca_btl_ibx_public_t;
 

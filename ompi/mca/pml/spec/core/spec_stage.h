@@ -54,9 +54,11 @@ spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t
 #define SPEC_STAGE_PACKET_NS 20000u
 
 /* How long the pieces of a message should be, at most its length, if the transport takes wire_ps picoseconds for each byte; 0: that is
- * not known, and taken to be as much as the copies take. Powers of two, as the memory is. A piece comes out of the pipeline each time that the slower of copy and transport is through with
- * one, and nothing else happens while the first is copied from one device and the last to the other: short pieces where the copies take
- * the time, long ones where the transport does. */
+ * not known, and taken to be as much as the copies take. Powers of two, as the memory is.
+ *
+ * A piece comes out of the pipeline each time that the slower of copy and transport is through with one, and nothing else happens while
+ * the first is copied from one device and the last to the other. So they are short where the copies take the time, and long where the
+ * transport does, since each put has its price. */
 size_t spec_stage_piece(const spec_stage_costs_t *costs, uint32_t wire_ps, size_t length);
 
 #endif

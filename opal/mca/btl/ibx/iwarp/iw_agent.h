@@ -66,9 +66,9 @@ void iw_agent_flush(iw_agent_t *agent);
 /* Under the lock, after posting what may wait for more: the application comes back for it, or the thread sends it. */
 void iw_agent_gather(iw_agent_t *agent);
 
-/* Under the lock, between posting a large write and iw_agent_flush or iw_agent_gather. A thread with a processor of its own is left the write, and what is
- * posted behind it while there is something to send, so that the application goes on at once; if it waits instead, iw_port_progress
- * sends it as well. */
+/* Under the lock, between posting a large write and iw_agent_flush or iw_agent_gather. A thread with a processor of its own is left the
+ * write, and what is posted behind it while there is something to send, so that the application goes on at once; if it waits instead,
+ * iw_port_progress sends it as well. */
 void iw_agent_leave(iw_agent_t *agent);
 
 /* Large transfers begin, here or at a peer that was told of memory: for a while the thread is less patient.
