@@ -6,10 +6,9 @@
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #include "ompi_config.h"
 
+#include "find_btl.h"
 #include "testlib.h"
 
-#include "opal/mca/btl/base/base.h"
-#include "opal/mca/btl/btl.h"
 #include "ompi/communicator/communicator.h"
 #include "ompi/proc/proc.h"
 
@@ -68,12 +67,7 @@ static void round_of(void)
 int main(int argc, char **argv)
 {
     tl_start_thread(&argc, &argv, "btl_asks", 60, MPI_THREAD_MULTIPLE);
-    mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
-        if (0 == strcmp("ibx", selected->btl_component->btl_version.mca_component_name)) {
-            btl = selected->btl_module;
-        }
-    }
+    btl = find_btl("ibx");
     if (0 == atomic_load(&asks)) {
         if (0 == tl.rank) {
             printf("SKIP: this Open MPI has a PMIx of its own\n");

@@ -3,12 +3,11 @@
  * flag, or by a flush, with no other call. To be run without a thread of btl/ibx, which would send it, too. */
 #include "ompi_config.h"
 
+#include "find_btl.h"
 #include "testlib.h"
 
 #include "opal/class/opal_bitmap.h"
 #include "opal/include/spec/promises.h"
-#include "opal/mca/btl/base/base.h"
-#include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
 #include "ompi/communicator/communicator.h"
 #include "ompi/mca/pml/spec/objects/pml_spec_compat.h"
@@ -171,24 +170,13 @@ static void connect_peers(void)
     }
 }
 
-static void find_btl(void)
-{
-    mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
-                       mca_btl_base_selected_module_t) {
-        if (0 == strcmp("ibx", selected->btl_component->btl_version.mca_component_name)) {
-            btl = selected->btl_module;
-        }
-    }
-}
-
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "btl_flush", 300);
     char handle[256] = {0};
     memory = tl_buf(LONGEST);
     there = (uint64_t) (uintptr_t) memory;
-    find_btl();
+    btl = find_btl("ibx");
     if (!CHECK(NULL != btl && (mca_btl_ibx_promises(btl) & MCA_BTL_IBX_GATHERS),
                "btl/ibx is not there, or does not gather")) {
         return tl_finish();

@@ -6,11 +6,10 @@
  *   --threads 1   the last one, too: what waits is taken by a thread, and told by another */
 #include "ompi_config.h"
 
+#include "find_btl.h"
 #include "testlib.h"
 
 #include "opal/class/opal_bitmap.h"
-#include "opal/mca/btl/base/base.h"
-#include "opal/mca/btl/btl.h"
 #include "opal/include/spec/promises.h"
 #include "opal/util/proc.h"
 #include "ompi/communicator/communicator.h"
@@ -169,16 +168,6 @@ static bool round_of(what_t what)
     return 0 == errors;
 }
 
-static void find_btl(void)
-{
-    mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
-        if (0 == strcmp("ibx", selected->btl_component->btl_version.mca_component_name)) {
-            btl = selected->btl_module;
-        }
-    }
-}
-
 int main(int argc, char **argv)
 {
     bool threads = false;
@@ -192,7 +181,7 @@ int main(int argc, char **argv)
     enum { ROOM = 4096 };
     memory = tl_buf(ROOM);
     there = (uint64_t) (uintptr_t) memory;
-    find_btl();
+    btl = find_btl("ibx");
     if (!CHECK(NULL != btl, "btl/ibx is not there")) {
         return tl_finish();
     }

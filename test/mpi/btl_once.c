@@ -15,13 +15,12 @@
 #define _GNU_SOURCE /* pthread_timedjoin_np */
 #include "ompi_config.h"
 
+#include "find_btl.h"
 #include "testlib.h"
 
 #include <pthread.h>
 
 #include "opal/class/opal_bitmap.h"
-#include "opal/mca/btl/base/base.h"
-#include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
 #include "ompi/communicator/communicator.h"
 #include "ompi/mca/pml/spec/objects/pml_spec_compat.h"
@@ -37,17 +36,6 @@ static mca_btl_base_module_t *btl;
 static operation_t operation[MANY];
 static int arrived;
 static bool unsent; /* --fail unsent: an adapter reads only memory that was registered */
-
-static void find_btl(void)
-{
-    mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
-                       mca_btl_base_selected_module_t) {
-        if (0 == strcmp("ibx", selected->btl_component->btl_version.mca_component_name)) {
-            btl = selected->btl_module;
-        }
-    }
-}
 
 static void reported(operation_t *o, int status)
 {
@@ -260,7 +248,7 @@ int main(int argc, char **argv)
     const char *fail = argc > 2 ? argv[2] : "none";
     char *memory = tl_buf(ROOM), theirs[256] = {0};
     uint64_t there = (uint64_t) (uintptr_t) memory;
-    find_btl();
+    btl = find_btl("ibx");
     CHECK(NULL != btl, "btl/ibx is not there");
     mca_btl_base_active_message_trigger[TAG].cbfunc = came;
     mca_btl_base_active_message_trigger[AGAIN].cbfunc = came_again;

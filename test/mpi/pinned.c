@@ -7,10 +7,8 @@
  * --uses N    mpool_freq_fixed_uses is N */
 #include "ompi_config.h"
 
+#include "find_btl.h"
 #include "testlib.h"
-
-#include "opal/mca/btl/base/base.h"
-#include "opal/mca/btl/btl.h"
 
 #include "opal/include/spec/promises.h"
 
@@ -18,17 +16,6 @@
 #include <sys/mman.h>
 
 static mca_btl_base_module_t *btl;
-
-static void find_btl(void)
-{
-    mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
-                       mca_btl_base_selected_module_t) {
-        if (0 == strcmp("pinned", selected->btl_component->btl_version.mca_component_name)) {
-            btl = selected->btl_module;
-        }
-    }
-}
 
 static long long pins(void)
 {
@@ -252,7 +239,7 @@ int main(int argc, char **argv)
     (void) tl_pvar("mpool_freq_copies_avoided");
     (void) tl_pvar("mpool_freq_table_added");
     (void) tl_pvar("mpool_freq_sent_copies");
-    find_btl();
+    btl = find_btl("pinned");
     if (CHECK(NULL != btl, "there is no BTL of the name pinned")) {
         if (tl_option("--limit", 0)) {
             not_registered();

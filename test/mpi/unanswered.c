@@ -7,11 +7,10 @@
 #define _GNU_SOURCE /* dladdr */
 #include "ompi_config.h"
 
+#include "find_btl.h"
 #include "testlib.h"
 
 #include "opal/class/opal_bitmap.h"
-#include "opal/mca/btl/base/base.h"
-#include "opal/mca/btl/btl.h"
 #include "ompi/communicator/communicator.h"
 #include "ompi/proc/proc.h"
 
@@ -66,17 +65,6 @@ OF_ALL int posix_memalign(void **at, size_t alignment, size_t size)
 static mca_btl_base_module_t *btl;
 static int reported[MOST], good, bad, lost;
 
-static void find_btl(void)
-{
-    mca_btl_base_selected_module_t *selected;
-    OPAL_LIST_FOREACH (selected, &mca_btl_base_modules_initialized,
-                       mca_btl_base_selected_module_t) {
-        if (0 == strcmp("ibx", selected->btl_component->btl_version.mca_component_name)) {
-            btl = selected->btl_module;
-        }
-    }
-}
-
 static void done(mca_btl_base_module_t *module, struct mca_btl_base_endpoint_t *endpoint,
                  void *local, mca_btl_base_registration_handle_t *handle, void *context,
                  void *cbdata, int status)
@@ -112,7 +100,7 @@ int main(int argc, char **argv)
     const int asks = (int) tl_option("--asks", 600), fail = (int) tl_option("--fail", 40);
     char theirs[256] = {0};
     uint64_t there = (uint64_t) (uintptr_t) words[0];
-    find_btl();
+    btl = find_btl("ibx");
     CHECK(NULL != btl && asks <= MOST, "btl/ibx is not there");
     btl->btl_register_error(btl, on_lost);
     mca_btl_base_registration_handle_t *mine =
