@@ -14,14 +14,14 @@ static const spec_costs_t unknown;
 static void cheap_calls_leave_the_transports_limit(void **state)
 {
     (void) state;
-    const spec_ends_t ends = spec_costs_ends(&quick, SPEC_BY_SINGLE, LEAST, MOST);
+    const spec_ends_t ends = spec_costs_ends(&quick, SPEC_BY_SINGLE, true, LEAST, MOST);
     assert_int_equal(ends.alone, LEAST);
 }
 
 static void dear_calls_make_it_the_fragment(void **state)
 {
     (void) state;
-    const spec_ends_t ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, MOST);
+    const spec_ends_t ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, true, LEAST, MOST);
     assert_int_equal(ends.alone, MOST);
 }
 
@@ -31,16 +31,16 @@ static void between_them_it_follows_the_call(void **state)
     uint64_t last = 0;
     for (uint32_t call = 400; call <= 3000; call += 100) {
         const spec_costs_t c = {.known = true, .call_ns = call, .single_ps = 31, .copy_ps = 17};
-        const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST);
+        const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST);
         assert_true(ends.alone >= last && ends.alone >= LEAST && ends.alone <= MOST);
         last = ends.alone;
     }
     assert_int_equal(last, MOST);
     const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 31, .copy_ps = 17};
-    /* (1000 - 2 * 200) ns, 2 * 3 * 17 - 31 ps */
-    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).alone, 600000 / 71);
+    /* (1000 + 2 * 100 - 2 * 200) ns, 2 * 3 * 17 - 31 ps */
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST).alone, 800000 / 71);
     /* Two parts, each of which takes so many times the call. */
-    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).split,
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST).split,
                      2 * SPEC_COSTS_PARTS * 1000000 / 31);
 }
 
@@ -48,21 +48,21 @@ static void a_single_copy_that_is_slower_by_the_byte_never_pays(void **state)
 {
     (void) state;
     const spec_costs_t c = {.known = true, .call_ns = 400, .single_ps = 300, .copy_ps = 17};
-    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).alone, MOST);
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST).alone, MOST);
 }
 
 static void dear_copies_leave_the_limit(void **state)
 {
     (void) state;
     const spec_costs_t c = {.known = true, .call_ns = 400, .single_ps = 31, .copy_ps = 1000};
-    const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST);
+    const spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST);
     assert_int_equal(ends.alone, LEAST);
 }
 
 static void fragments_alone_take_the_fragment(void **state)
 {
     (void) state;
-    const spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, LEAST, MOST);
+    const spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, true, LEAST, MOST);
     assert_int_equal(ends.alone, MOST);
     assert_int_equal(ends.gaps, MOST);
 }
@@ -70,14 +70,14 @@ static void fragments_alone_take_the_fragment(void **state)
 static void what_is_not_known_stays(void **state)
 {
     (void) state;
-    spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST);
+    spec_ends_t ends = spec_costs_ends(&unknown, SPEC_BY_SINGLE, true, LEAST, MOST);
     assert_int_equal(ends.split, SPEC_COSTS_SPLIT);
     assert_int_equal(ends.alone, LEAST);
     assert_int_equal(ends.gaps, MOST); /* fragments in any case */
-    ends = spec_costs_ends(&dear, SPEC_BY_RDMA, LEAST, MOST);
+    ends = spec_costs_ends(&dear, SPEC_BY_RDMA, true, LEAST, MOST);
     assert_true(LEAST == ends.alone && LEAST == ends.gaps);
     /* A transport whose fragments are no longer than its eager packets. */
-    ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, 1024);
+    ends = spec_costs_ends(&dear, SPEC_BY_SINGLE, true, LEAST, 1024);
     assert_true(LEAST == ends.alone && LEAST == ends.gaps);
 }
 
@@ -103,17 +103,17 @@ static void fragments_beat_single_copies_of_both_ends(void **state)
     (void) state;
     /* By fragments 3 * 7 + 2 * 100 / 32.752 ps, by single copies 70 / 2 ps: fragments at any size. */
     const spec_costs_t slow = {.known = true, .call_ns = 1000, .single_ps = 70, .copy_ps = 7};
-    assert_true(UINT64_MAX == spec_costs_ends(&slow, SPEC_BY_SINGLE, LEAST, MOST).pipeline);
+    assert_true(UINT64_MAX == spec_costs_ends(&slow, SPEC_BY_SINGLE, true, LEAST, MOST).pipeline);
     /* And against 40 / 2 ps while the first lines that are waited for are less than the call. */
     const spec_costs_t even = {.known = true, .call_ns = 2000, .single_ps = 40, .copy_ps = 7};
-    assert_int_equal(spec_costs_ends(&even, SPEC_BY_SINGLE, LEAST, MOST).pipeline,
+    assert_int_equal(spec_costs_ends(&even, SPEC_BY_SINGLE, true, LEAST, MOST).pipeline,
                      (2000 - 2 * 200) * 1000 / (21 + 6 - 20));
-    assert_int_equal(spec_costs_ends(&quick, SPEC_BY_SINGLE, LEAST, MOST).pipeline, 0);
-    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST).pipeline, 0);
-    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_FRAGMENTS, LEAST, MOST).pipeline, 0);
-    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_RDMA, LEAST, MOST).pipeline, 0);
+    assert_int_equal(spec_costs_ends(&quick, SPEC_BY_SINGLE, true, LEAST, MOST).pipeline, 0);
+    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_SINGLE, true, LEAST, MOST).pipeline, 0);
+    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_FRAGMENTS, true, LEAST, MOST).pipeline, 0);
+    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_RDMA, true, LEAST, MOST).pipeline, 0);
     /* A single copy of the largest packet. */
-    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_SINGLE, LEAST, MOST).patience,
+    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_SINGLE, true, LEAST, MOST).patience,
                      1000 + 70 * MOST / 1000);
 }
 
@@ -121,27 +121,28 @@ static void messages_go_in_parts_while_that_is_cheaper(void **state)
 {
     (void) state;
     const uint64_t in_parts = SPEC_COSTS_IN_PARTS;
-    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, LEAST, MOST).parts, in_parts);
-    assert_int_equal(spec_costs_ends(&dear, SPEC_BY_SINGLE, LEAST, MOST).parts, in_parts);
-    assert_int_equal(spec_costs_ends(&quick, SPEC_BY_SINGLE, LEAST, MOST).parts, 0);
-    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_SINGLE, LEAST, MOST).parts, 0);
-    assert_int_equal(spec_costs_ends(&dear, SPEC_BY_RDMA, LEAST, MOST).parts, 0);
+    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, true, LEAST, MOST).parts,
+                     in_parts);
+    assert_int_equal(spec_costs_ends(&dear, SPEC_BY_SINGLE, true, LEAST, MOST).parts, in_parts);
+    assert_int_equal(spec_costs_ends(&quick, SPEC_BY_SINGLE, true, LEAST, MOST).parts, 0);
+    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_SINGLE, true, LEAST, MOST).parts, 0);
+    assert_int_equal(spec_costs_ends(&dear, SPEC_BY_RDMA, true, LEAST, MOST).parts, 0);
     /* (2000 + 2 * 100 - 2 * 200 - 100) ns, 3 * 17 * 3 / 2 - 31 ps */
     const spec_costs_t c = {.known = true, .call_ns = 2000, .single_ps = 31, .copy_ps = 17};
-    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, MOST).parts, 1700000 / 45);
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST).parts, 1700000 / 45);
     /* No longer than a packet: no parts. */
-    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, LEAST, 1700000 / 45).parts, 0);
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, 1700000 / 45).parts, 0);
 }
 
 static void copies_that_turn_out_dear_end_fragments(void **state)
 {
     (void) state;
-    const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 64, .copy_ps = 7};
+    const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 64, .copy_ps = 11};
     const uint32_t packet = 1000 * SPEC_COSTS_PACKET_NS / MOST; /* of a byte */
-    spec_far_t far = {.n = 0};
+    spec_far_t far = {.skipped = 0};
     for (unsigned i = 0; i < SPEC_FAR_SURE; ++i) {
         assert_true(spec_far_pipelines(&far, &c, true, MOST)); /* one copy says little */
-        spec_far_saw(&far, 10000, 10000 * (36 - packet) / 1000);
+        spec_copies_saw(&far.in, &c, 10000, 10000 * (36 - packet) / 1000);
     }
     assert_false(spec_far_pipelines(&far, &c, true, MOST)); /* 36 = 64 * 9 / 16 */
     for (unsigned i = 2; i < SPEC_FAR_TRY; ++i) {
@@ -149,13 +150,13 @@ static void copies_that_turn_out_dear_end_fragments(void **state)
     }
     assert_true(spec_far_pipelines(&far, &c, true, MOST)); /* to measure */
     assert_false(spec_far_pipelines(&far, &c, true, MOST));
-    spec_far_saw(&far, 10000, 10000 * 20 / 1000);
+    spec_copies_saw(&far.in, &c, 10000, 10000 * 20 / 1000);
     assert_true(spec_far_pipelines(&far, &c, true, MOST)); /* cheaper now */
     assert_true(spec_far_pipelines(&far, &c, true, MOST));
     /* Not alone half a single copy is what it is beside. */
-    spec_far_t busy = {.n = SPEC_FAR_SURE, .ps = 64 / 2 - packet - 1};
+    spec_far_t busy = {.in = {.n = SPEC_FAR_SURE, .ps = 64 / 2 - packet - 1}};
     assert_true(spec_far_pipelines(&busy, &c, false, MOST));
-    ++busy.ps;
+    ++busy.in.ps;
     assert_false(spec_far_pipelines(&busy, &c, false, MOST));
     assert_true(spec_far_pipelines(&busy, &c, true, MOST));
     /* Nor for some time after something came the other way. */
@@ -166,13 +167,114 @@ static void copies_that_turn_out_dear_end_fragments(void **state)
     }
     assert_true(spec_far_pipelines(&busy, &c, true, MOST)); /* to measure */
     assert_true(spec_far_pipelines(&busy, &c, true, MOST));
-    /* A copy that was interrupted counts for some copies more, no overflow. */
-    spec_far_saw(&far, 8192, UINT64_C(10000000000));
-    assert_false(spec_far_pipelines(&far, &c, true, MOST));
-    for (unsigned i = 0; i < 70; ++i) {
-        spec_far_saw(&far, 10000, 10000 * 20 / 1000);
+}
+
+/* A copy that was interrupted counts for no more than twice the usual; copies that last change it. */
+static void disturbed_copies_change_little(void **state)
+{
+    (void) state;
+    const spec_costs_t c = {.known = true, .call_ns = 1000, .single_ps = 64, .copy_ps = 10};
+    spec_copies_t copies = {.n = 0};
+    assert_int_equal(spec_copies_ps(&copies, &c), 30); /* the usual */
+    for (unsigned i = 0; i < SPEC_FAR_SURE; ++i) {
+        spec_copies_saw(&copies, &c, 8192, UINT64_C(10000000000));
     }
-    assert_true(spec_far_pipelines(&far, &c, true, MOST));
+    assert_in_range(spec_copies_ps(&copies, &c), 60, 90);
+    for (unsigned i = 0; i < 16; ++i) {
+        spec_copies_saw(&copies, &c, 10000, 10000 * 20 / 1000);
+    }
+    assert_in_range(spec_copies_ps(&copies, &c), 20, 22);
+    for (unsigned i = 0; i < 64; ++i) {
+        spec_copies_saw(&copies, &c, 10000, 10000 * 200 / 1000);
+    }
+    assert_in_range(spec_copies_ps(&copies, &c), 180, 200);
+    spec_copies_t none = {.n = 0};
+    for (unsigned i = 0; i < 64; ++i) {
+        spec_copies_saw(&none, &unknown, 10000, 10000 * 200 / 1000); /* nothing to begin with */
+    }
+    assert_in_range(spec_copies_ps(&none, &unknown), 180, 200);
+}
+
+static void saw(spec_ends_t *ends, spec_far_t *far, spec_copies_t *copies, const spec_costs_t *c,
+                uint64_t ps)
+{
+    for (unsigned i = 0; i < 64; ++i) {
+        spec_copies_saw(copies, c, 10000, 10 * ps);
+    }
+    spec_ends_follow(ends, far, c, LEAST, MOST);
+}
+
+/* Two processors far from each other and near, as one machine has them by turns. */
+static void eager_ends_where_copies_become_dear(void **state)
+{
+    (void) state;
+    const spec_costs_t c = {.known = true, .call_ns = 1300, .single_ps = 68, .copy_ps = 17};
+    spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST);
+    spec_far_t far = {.skipped = 0};
+    const spec_ends_t usual = ends;
+    assert_true(ends.follows && SPEC_COSTS_IN_PARTS == ends.hope);
+    saw(&ends, &far, &far.out, &c, 300); /* what is not sent says nothing of what is */
+    assert_int_equal(ends.alone, usual.alone);
+    saw(&ends, &far, &far.in, &c, 230);
+    assert_int_equal(ends.alone, LEAST);
+    assert_int_equal(ends.parts, 0);
+    assert_false(spec_ends_fit(&ends, MOST, 8192, true));
+    assert_true(spec_ends_fit(&ends, MOST, 8192, false)); /* gaps go by fragments in any case */
+    saw(&ends, &far, &far.in, &c, 100);
+    saw(&ends, &far, &far.out, &c, 25);
+    assert_in_range(ends.alone, 1500000 / 61, 1500000 / 55); /* (1300 + 200) ns, 125 - 68 ps */
+    assert_in_range(ends.parts, MOST + 1, 1400000 / 24);
+    saw(&ends, &far, &far.in, &c, 40);
+    assert_int_equal(ends.alone, MOST);
+    assert_int_equal(ends.parts, SPEC_COSTS_IN_PARTS);
+    assert_int_equal(spec_ends_last(&ends), SPEC_COSTS_IN_PARTS);
+    /* Of a transport whose larger messages cannot go in parts none does. */
+    spec_ends_t single = spec_costs_ends(&c, SPEC_BY_SINGLE, false, LEAST, MOST);
+    saw(&single, &far, &far.in, &c, 40);
+    assert_true(MOST == single.alone && 0 == single.parts && MOST == single.hope);
+    /* What a user has set stays, and what is not known. */
+    spec_ends_t set = {.alone = 5000, .parts = 0};
+    saw(&set, &far, &far.in, &c, 40);
+    assert_int_equal(set.alone, 5000);
+    assert_false(spec_costs_ends(&unknown, SPEC_BY_SINGLE, true, LEAST, MOST).follows);
+    assert_false(spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, true, LEAST, MOST).follows);
+    assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, false, LEAST, MOST).parts, 0);
+}
+
+static void some_messages_find_out_that_copies_are_cheap_again(void **state)
+{
+    (void) state;
+    const spec_costs_t c = {.known = true, .call_ns = 1300, .single_ps = 68, .copy_ps = 17};
+    spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST);
+    spec_far_t far = {.skipped = 0};
+    saw(&ends, &far, &far.in, &c, 300);
+    unsigned tries = 0, messages = 0;
+    while (!spec_ends_fit(&ends, MOST, 8192, true) && messages < 10000) {
+        ++messages;
+        if (spec_ends_tries(&ends, &far, 8192)) {
+            ++tries;
+            assert_true(spec_ends_samples(&ends, &far, &far.in, MOST, 8192));
+            spec_copies_saw(&far.in, &c, 8192, 8192 * 30 / 1000);
+            spec_ends_follow(&ends, &far, &c, LEAST, MOST);
+        }
+    }
+    assert_in_range(tries, 2, 8);
+    assert_int_equal(messages, tries * SPEC_FAR_TRY_EAGER);
+    for (unsigned i = 0; i < 2 * SPEC_FAR_TRY_EAGER;
+         ++i) { /* never eager, however cheap copies are */
+        assert_false(spec_ends_tries(&ends, &far, SPEC_COSTS_IN_PARTS + 1));
+    }
+    /* One in some of those that are eager, and all until enough is known. */
+    unsigned samples = 0;
+    for (unsigned i = 0; i < 10 * SPEC_FAR_EVERY; ++i) {
+        samples += spec_ends_samples(&ends, &far, &far.in, MOST, 8192);
+    }
+    assert_int_equal(samples, 10);
+    assert_true(spec_ends_samples(&ends, &far, &far.out, MOST, 8192));
+    const spec_ends_t set = {.alone = LEAST, .hope = MOST};
+    assert_false(spec_ends_samples(&set, &far, &far.out, MOST, 8192));
+    far.untried = UINT32_MAX; /* the next would be one */
+    assert_false(spec_ends_tries(&set, &far, 8192));
 }
 
 static void receiver_first_wins_where_it_has_better_to_do(void **state)
@@ -205,6 +307,9 @@ int main(void)
         cmocka_unit_test(fragments_beat_single_copies_of_both_ends),
         cmocka_unit_test(messages_go_in_parts_while_that_is_cheaper),
         cmocka_unit_test(copies_that_turn_out_dear_end_fragments),
+        cmocka_unit_test(disturbed_copies_change_little),
+        cmocka_unit_test(eager_ends_where_copies_become_dear),
+        cmocka_unit_test(some_messages_find_out_that_copies_are_cheap_again),
         cmocka_unit_test(receiver_first_wins_where_it_has_better_to_do),
         cmocka_unit_test(one_packet_or_parts_of_one_block),
         cmocka_unit_test(a_byte_costs_the_difference),

@@ -112,9 +112,9 @@ static const spec_parameter_t parameters[] = {
                         "transport's own eager limit says, at most what fits its largest packet, "
                         "or 64K in several packets. "
                         "-1 means that the size follows from what a copy and a single copy by the "
-                        "kernel take on this machine, as is measured (pml_spec_verbose 20 prints "
-                        "it), and is longer for messages that are sent one right after the other; "
-                        "0 means the transport's own limit. Unit: bytes, range -1 to 1024G, "
+                        "kernel take on this machine, as is measured at first and while messages "
+                        "are copied (pml_spec_verbose 20 prints it); 0 means the transport's own "
+                        "limit. Unit: bytes, range -1 to 1024G, "
                         "default -1."),
     SPEC_NUMBER("stripe_min", 5, &mca_pml_spec.stripe_min, 65536, 1, TIB,
                 .help = "A large message is divided among several transports only if each part "

@@ -3,7 +3,6 @@
 #include "pml_spec_eager.h"
 
 #include "../objects/pml_spec_agent.h"
-#include "../services/pml_spec_copy.h"
 
 enum { NEW, SENDING, WAITING };
 
@@ -38,7 +37,9 @@ static inline mca_btl_base_descriptor_t *copied(mca_pml_spec_peer_t *peer,
     char *to = des->des_segments[0].seg_addr.pval;
     memcpy(to, &match, sizeof(match));
     if (length > 0) {
+        const uint64_t begin = mca_pml_spec_costs_begin(peer, &peer->far.in, length);
         memcpy(to + sizeof(match), data, length);
+        mca_pml_spec_costs_end(peer, &peer->far.in, begin, length);
     }
     des->des_segments[0].seg_len = sizeof(match) + length;
     return des;

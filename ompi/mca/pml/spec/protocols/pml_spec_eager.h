@@ -5,6 +5,7 @@
 #define PML_SPEC_EAGER_H
 
 #include "../services/pml_spec_adapt.h"
+#include "../services/pml_spec_costs.h"
 #include "pml_spec_protocol.h"
 
 #include "opal/include/spec/promises.h"
@@ -80,7 +81,11 @@ static inline SPEC_HOT void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request
     const size_t skip = sizeof(mca_pml_spec_match_hdr_t);
     const size_t length = packet->size - skip;
     mca_pml_spec_recv_matched(recvreq, mca_pml_spec_packet_hdr(packet), length);
+    mca_pml_spec_peer_t *peer = recvreq->peer;
+    const uint64_t begin =
+        recvreq->is_flat ? mca_pml_spec_costs_begin(peer, &peer->far.out, length) : 0;
     mca_pml_spec_recv_store(recvreq, packet, skip, 0, length);
+    mca_pml_spec_costs_end(peer, &peer->far.out, begin, length);
     mca_pml_spec_recv_placed(recvreq);
     if (OPAL_UNLIKELY(0 != recvreq->watched_since)) { /* its RTR would be lost */
         mca_pml_spec_adapt_judge(recvreq, (uint32_t) recvreq->req_recv.req_base.req_sequence, 0,

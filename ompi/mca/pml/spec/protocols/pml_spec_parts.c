@@ -3,7 +3,7 @@
 #include "pml_spec_parts.h"
 
 #include "../objects/pml_spec_agent.h"
-#include "../services/pml_spec_copy.h"
+#include "../services/pml_spec_costs.h"
 
 enum { NEW, SENDING, WAITING };
 
@@ -36,13 +36,16 @@ static bool send_part(mca_pml_spec_send_request_t *sendreq, uint64_t offset, uin
 bool mca_pml_spec_parts_again(mca_pml_spec_send_request_t *sendreq)
 {
     const uint64_t length = sendreq->req_send.req_bytes_packed;
-    const uint64_t size = spec_parts_size(length, mca_pml_spec_copy_most(sendreq->peer));
+    mca_pml_spec_peer_t *peer = sendreq->peer;
+    const uint64_t size = spec_parts_size(length, mca_pml_spec_copy_most(peer));
     uint64_t offset = sendreq->parts_sent;
     while (offset < length) {
         const uint64_t bytes = size < length - offset ? size : length - offset;
+        const uint64_t begin = mca_pml_spec_costs_begin(peer, &peer->far.in, length);
         if (!send_part(sendreq, offset, bytes)) {
             return false;
         }
+        mca_pml_spec_costs_end(peer, &peer->far.in, begin, bytes);
         offset += bytes;
         sendreq->parts_sent = offset;
         mca_pml_spec_send_account(sendreq, bytes, OMPI_SUCCESS); /* the last ends the request */
@@ -196,7 +199,11 @@ static void store(mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_packe
     const size_t skip = sizeof(mca_pml_spec_part_hdr_t);
     if (OPAL_LIKELY(mca_pml_spec_use(&recvreq->life))) {
         if (OPAL_LIKELY(recvreq->is_flat)) {
+            mca_pml_spec_peer_t *peer = recvreq->peer;
+            const uint64_t begin =
+                mca_pml_spec_costs_begin(peer, &peer->far.out, recvreq->req_recv.req_bytes_packed);
             mca_pml_spec_recv_store(recvreq, packet, skip, offset, bytes);
+            mca_pml_spec_costs_end(peer, &peer->far.out, begin, bytes);
         } else {
             mca_pml_spec_lock(&recvreq->convert_lock);
             mca_pml_spec_recv_store(recvreq, packet, skip, offset, bytes);

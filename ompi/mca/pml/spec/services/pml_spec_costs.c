@@ -97,9 +97,10 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
 {
     const uint64_t wanted = (uint64_t) mca_pml_spec.eager_max;
     uint64_t end = wanted < peer->eager_limit ? peer->eager_limit : wanted;
-    ends->parts = end <= peer->eager_most     ? 0
-                  : end < SPEC_COSTS_IN_PARTS ? end
-                                              : SPEC_COSTS_IN_PARTS;
+    ends->follows = false;
+    ends->parts = !ends->in_parts || end <= peer->eager_most ? 0
+                  : end < SPEC_COSTS_IN_PARTS                ? end
+                                                             : SPEC_COSTS_IN_PARTS;
     end = end < peer->eager_most ? end : peer->eager_most;
     ends->alone = ends->gaps = end;
 }
@@ -119,7 +120,10 @@ void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
 {
     const bool measures = SPEC_BY_SINGLE == peer->mover;
     const spec_costs_t costs = measures ? costs_of_host() : (spec_costs_t){.known = false};
-    spec_ends_t ends = spec_costs_ends(&costs, peer->mover, peer->eager_limit, peer->eager_most);
+    const bool in_parts = keeps_order(peer) && peer->eager_most >= MCA_PML_SPEC_FRAG_INLINE
+                          && !mca_pml_spec_outlives();
+    spec_ends_t ends =
+        spec_costs_ends(&costs, peer->mover, in_parts, peer->eager_limit, peer->eager_most);
     if (mca_pml_spec.eager_max >= 0) {
         limit(&ends, peer);
     }
@@ -130,10 +134,7 @@ void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
     }
     if (measures && mca_pml_spec.eager_max < 0 && maps_memory()) {
         ends.parts = 0;
-    }
-    if (!keeps_order(peer) || peer->eager_most < MCA_PML_SPEC_FRAG_INLINE
-        || mca_pml_spec_outlives()) {
-        ends.parts = 0;
+        ends.follows = false;
     }
     mca_pml_spec_lock(&peer->send_lock);
     if (!peer->ends_known) {

@@ -68,6 +68,20 @@ void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *
               size_text(peer->ends.pipeline, size), why);
 }
 
+/* What copies have taken lately, where eager ends by that. */
+static const char *copies_text(const mca_pml_spec_peer_t *peer, char *text, size_t size)
+{
+    const spec_far_t *far = &peer->far;
+    text[0] = '\0';
+    if (MCA_PML_SPEC_SEEN(peer->ends_known) && peer->ends.follows && spec_copies_known(&far->in)) {
+        const spec_costs_t *costs = &mca_pml_spec.costs;
+        (void) snprintf(text, size, "; a copy to it takes %zu ns for each KiB, from it %zu",
+                        (size_t) spec_copies_ps(&far->in, costs) * 128 / 125,
+                        (size_t) spec_copies_ps(&far->out, costs) * 128 / 125);
+    }
+    return text;
+}
+
 void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
                            spec_rtr_fate_t fate)
 {
@@ -78,6 +92,7 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
     const bool synchronous = MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode;
     const bool eager = !rtr && sendreq->fits && !synchronous;
     const bool rdma = sendreq->is_flat && (flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET));
+    char copies[96];
     bool stopped;
     if (!is_news(&mca_pml_spec.adapt_out, peer, tag,
                  (uint8_t) (rtr     ? 1
@@ -89,7 +104,7 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
     }
     spec_tell(mca_pml_spec.output,
               "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
-              "%s, transports can%s%s%s, %s%s%s",
+              "%s, transports can%s%s%s, %s%s%s%s",
               peer->rank, peer->comm->cid, tag,
               rtr     ? "receiver first (RTR, put)"
               : eager ? "eager"
@@ -106,7 +121,8 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
               : SPEC_RTR_KEPT == fate ? "no RTR is here"
                                       : "its RTR is not used: ",
               rtr || SPEC_RTR_KEPT == fate ? "" : mca_pml_spec_why_fate(fate),
-              stopped ? ", the receiver was told STOP" : "");
+              stopped ? ", the receiver was told STOP" : "",
+              copies_text(peer, copies, sizeof(copies)));
 }
 
 static const char *const reasons[] = {
