@@ -32,8 +32,8 @@ our $common_usage = <<'TEXT';
   --mca-a, --mca-b     the same for the runs of one PML
   --mpirun PROGRAM     mpirun to use
   --mpirun-args WORDS  further words for mpirun, e.g. '--host a,b'
-  --placement WORDS    how mpirun places the processes (default: one to a core, bound, if there are enough of them;
-                       else '--oversubscribe --bind-to none')
+  --placement WORDS    how mpirun places the processes (default: as the environment says, if it has a policy for binding;
+                       else one to a core, bound, if there are enough of them; else '--oversubscribe --bind-to none')
   --timeout SECONDS    for one run (300)
   --verbose            show every command
 TEXT
@@ -146,10 +146,12 @@ sub command {
     return ($late ? 'timeout' : $status, $output, $errors);
 }
 
-# How processes are placed: one to a core if there are enough of them.
+# How processes are placed: one to a core if there are enough of them. In the laboratory, whose hosts all have the same cores, the
+# environment says it.
 sub placement {
     my ($self, $processes) = @_;
     return [split ' ', $self->{placed}] if defined $self->{placed};
+    return [] if defined($ENV{OMPI_MCA_hwloc_base_binding_policy} // $ENV{PRTE_MCA_hwloc_default_binding_policy});
     return $self->{placement}{$processes} //= do {
         my @bound = (qw(--bind-to core), $self->{mpirun_args} =~ /--map-by/ ? () : qw(--map-by core)); # since 5.0 one at most
         my ($status) = command(60, $self->{mpirun}, '-np', $processes, split(' ', $self->{mpirun_args}), @bound,
