@@ -6,6 +6,7 @@
 #include "iw_agent.h"
 #include "iw_internal.h"
 #include "iw_lossy_ends.h"
+#include "iw_port_internal.h"
 
 #include <time.h>
 
@@ -203,8 +204,16 @@ static void a_thread_gets_a_processor(void **state)
     iw_agent_leave(agent);
     iw_agent_flush(agent);
     assert_true(before == iw_engine_counters(e[1].engine)->bytes_out);
+    assert_false(e[1].port->is_brief);
     iw_agent_unlock(agent);
-    iw_agent_stop(agent); /* perhaps before it has: what is posted now is not left */
+    while (!iw_agent_enter(agent)) {} /* a caller that only polls sends little beside it */
+    assert_true(e[1].port->is_brief);
+    iw_agent_unlock(agent);
+    iw_agent_lock(agent); /* and the next one, who may have posted something, all */
+    assert_false(e[1].port->is_brief);
+    iw_agent_unlock(agent);
+    iw_agent_stop(
+        agent); /* perhaps before it has: what is posted now is not left, and all of it goes at once */
     const uint64_t then = iw_engine_counters(e[1].engine)->packets_out;
     iw_agent_lock(agent);
     piece.iov_len = 100;
@@ -212,6 +221,9 @@ static void a_thread_gets_a_processor(void **state)
     iw_agent_leave(agent);
     iw_agent_flush(agent);
     assert_true(iw_engine_counters(e[1].engine)->packets_out > then);
+    iw_agent_unlock(agent);
+    assert_true(iw_agent_enter(agent));
+    assert_false(e[1].port->is_brief);
     iw_agent_unlock(agent);
     iw_agent_destroy(agent);
     ends_close(e);

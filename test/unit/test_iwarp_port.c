@@ -456,6 +456,30 @@ static void a_waiting_caller_waits_for_one_call(void **state)
     ends_close(e);
 }
 
+/* Progress beside a thread that sends is soon over. */
+static void a_caller_that_looks_in_sends_little(void **state)
+{
+    (void) state;
+    end_t *e = ends_open(true, 60 * S);
+    uint8_t data[16] = {1};
+    struct iovec piece = {data, sizeof(data)};
+    const uint64_t *out = &iw_engine_counters(e[0].engine)->packets_out;
+    transfer(e, 1000000, 20); /* there is a window */
+    for (int brief = 1; brief >= 0; --brief) {
+        for (unsigned i = 0; i < 2 * BATCH; ++i) {
+            assert_int_equal(iw_post_send(e[0].peer, &piece, 1, IW_INLINE | IW_QUIET, NULL), IW_OK);
+        }
+        const uint64_t before = *out;
+        iw_port_be_brief(e[0].port, brief);
+        iw_port_progress(e[0].port, e[0].engine);
+        assert_int_equal(*out - before <= BRIEF, brief);
+        assert_true(*out > before);
+        iw_port_be_brief(e[0].port, false);
+        iw_port_flush(e[0].port, e[0].engine);
+    }
+    ends_close(e);
+}
+
 static bool is_direct;
 
 static uint64_t misplaced(const end_t *e)
@@ -666,6 +690,7 @@ int main(void)
         cmocka_unit_test(many_peers),
         cmocka_unit_test(what_waits_leaves_with_the_next_poll),
         cmocka_unit_test(a_waiting_caller_waits_for_one_call),
+        cmocka_unit_test(a_caller_that_looks_in_sends_little),
         cmocka_unit_test(payloads_are_received_in_place),
         cmocka_unit_test(ports_of_a_range),
     };

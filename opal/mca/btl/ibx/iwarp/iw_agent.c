@@ -340,6 +340,7 @@ void iw_agent_lock(iw_agent_t *a)
 
 void iw_agent_unlock(iw_agent_t *a)
 {
+    iw_port_be_brief(a->port, false);
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -355,10 +356,20 @@ static void alive(iw_agent_t *a)
                           memory_order_relaxed);
 }
 
+/* Under the lock: is there a thread with a processor of its own, to which what takes long can be left? */
+static bool sends_much(iw_agent_t *a)
+{
+    return a->owns && a->started && !atomic_load(&a->stop);
+}
+
 bool iw_agent_enter(iw_agent_t *a)
 {
     alive(a);
-    return 0 == pthread_mutex_trylock(&a->lock);
+    if (0 != pthread_mutex_trylock(&a->lock)) {
+        return false;
+    }
+    iw_port_be_brief(a->port, sends_much(a));
+    return true;
 }
 
 /* In charge it sleeps until a deadline from before: what has just been sent has one of its own, and what waits for more it does
@@ -388,7 +399,7 @@ void iw_agent_flush(iw_agent_t *a)
 
 void iw_agent_leave(iw_agent_t *a)
 {
-    a->is_left |= a->owns && a->started && !atomic_load(&a->stop);
+    a->is_left |= sends_much(a);
 }
 
 uint64_t iw_agent_takeovers(const iw_agent_t *a)

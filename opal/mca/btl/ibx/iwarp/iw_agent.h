@@ -57,7 +57,8 @@ void iw_agent_lock(iw_agent_t *agent);
 void iw_agent_unlock(iw_agent_t *agent);
 
 /* Before iw_port_progress by the application: takes the lock if it is free, and lets the thread know that the application is
- * alive. True: iw_agent_unlock must follow; false: the thread is at it. */
+ * alive. True: iw_agent_unlock must follow; false: the thread is at it. Beside a thread with a processor of its own iw_port_progress sends a few
+ * datagrams only: a nonblocking call that polls once goes on soon, and one that waits polls again. */
 bool iw_agent_enter(iw_agent_t *agent);
 /* Under the lock, after posting from a thread that may not come back soon: send now, and let the
  * agent know that there are timers. */

@@ -271,6 +271,11 @@ void iw_port_give_way(iw_port_t *p, bool begins)
     p->gives_way = begins;
 }
 
+void iw_port_be_brief(iw_port_t *p, bool begins)
+{
+    p->is_brief = begins;
+}
+
 bool iw_port_is_wanted(const iw_port_t *p)
 {
     return atomic_load_explicit(&p->wanted, memory_order_relaxed) > 0;

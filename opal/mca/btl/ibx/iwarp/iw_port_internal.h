@@ -29,6 +29,7 @@
 #define UDP_IPV4  28 /* bytes of headers */
 #define UDP_IPV6  48
 #define BATCH     128   /* datagrams sent with one call: two of the longest trains */
+#define BRIEF     8     /* the same by who may have only looked in */
 #define SLOTS     IW_INTAKE_SLOTS
 #define SLOT      65536 /* a datagram, or a train that the kernel has put together */
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
@@ -67,6 +68,7 @@ struct iw_port {
     atomic_int busy; /* the socket that had none; -1: it was not the socket's */
     atomic_uint wanted; /* so many wait for the lock */
     bool gives_way;     /* to them */
+    bool is_brief;      /* another thread sends what is much */
     uint64_t polled; /* when iw_port_progress was called last */
     iw_poll_t poll;
     iw_intake_t intake;

@@ -465,8 +465,11 @@ void iw_port_transmit(iw_port_t *p, iw_engine_t *e, uint64_t now)
         return;
     }
     /* A bound, so that receiving has its turn. */
-    for (unsigned round = 0; round < 8 && iw_engine_has_output(e) && !(round > 0 && p->gives_way && iw_port_is_wanted(p)); ++round) {
-        unsigned count = iw_engine_output(e, now, p->packet, BATCH);
+    const unsigned rounds = p->is_brief ? 1 : 8, most = p->is_brief ? BRIEF : BATCH;
+    for (unsigned round = 0; round < rounds && iw_engine_has_output(e)
+                             && !(round > 0 && p->gives_way && iw_port_is_wanted(p));
+         ++round) {
+        unsigned count = iw_engine_output(e, now, p->packet, most);
         if (0 == count) {
             continue;
         }
