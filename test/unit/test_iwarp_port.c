@@ -457,7 +457,7 @@ static void a_waiting_caller_waits_for_one_call(void **state)
 }
 
 /* Progress beside a thread that sends is soon over. */
-static void a_caller_that_looks_in_sends_little(void **state)
+static void a_caller_that_polls_once_sends_little(void **state)
 {
     (void) state;
     end_t *e = ends_open(true, 60 * S);
@@ -690,7 +690,7 @@ int main(void)
         cmocka_unit_test(many_peers),
         cmocka_unit_test(what_waits_leaves_with_the_next_poll),
         cmocka_unit_test(a_waiting_caller_waits_for_one_call),
-        cmocka_unit_test(a_caller_that_looks_in_sends_little),
+        cmocka_unit_test(a_caller_that_polls_once_sends_little),
         cmocka_unit_test(payloads_are_received_in_place),
         cmocka_unit_test(ports_of_a_range),
     };

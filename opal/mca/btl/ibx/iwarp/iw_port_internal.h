@@ -29,7 +29,7 @@
 #define UDP_IPV4  28 /* bytes of headers */
 #define UDP_IPV6  48
 #define BATCH     128   /* datagrams sent with one call: two of the longest trains */
-#define BRIEF     8     /* the same by who may have only looked in */
+#define BRIEF     8     /* the same by a caller that may poll only once */
 #define SLOTS     IW_INTAKE_SLOTS
 #define SLOT      65536 /* a datagram, or a train that the kernel has put together */
 #define SLOT_SKEW 20    /* the payload of a large segment, behind 44 bytes, begins a cache line */
