@@ -242,7 +242,8 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     double computed = bench_now();
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     double end = bench_now();
-    t.own = cpu_us(CLOCK_THREAD_CPUTIME_ID) - own - (BY_COMPUTING == c->way ? computed - called : 0);
+    t.own =
+        cpu_us(CLOCK_THREAD_CPUTIME_ID) - own - (BY_COMPUTING == c->way ? computed - called : 0);
     t.total = end - start;
     t.wait = end - computed;
     t.threads = threads_us() - threads;

@@ -212,6 +212,43 @@ static uint32_t random_below(uint64_t *seed, uint32_t most)
     return (uint32_t) (*seed >> 33) % most;
 }
 
+static void all_pieces_begin_at_once_where_nothing_is_copied(void **state)
+{
+    (void) state;
+    static const uint64_t lengths[] = {1, 99, 100, 800, 801, 1000, 12345};
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
+        spec_pipe_t p;
+        spec_pipe_piece_t piece;
+        spec_pipe_init(&p, lengths[i], spec_pipe_at_once(lengths[i], 100), SPEC_PIPE_MOST);
+        uint64_t begun = 0;
+        while (SPEC_PIPE_PIECE == spec_pipe_next(&p, &piece)) {
+            assert_true(piece.length >= 100 || piece.offset + piece.length == lengths[i]);
+            begun += piece.length;
+        }
+        assert_int_equal(lengths[i], begun);
+    }
+    assert_int_equal(100, spec_pipe_at_once(800, 100));
+    assert_int_equal(101, spec_pipe_at_once(801, 100));
+}
+
+/* Whole elements are packed only: what lacks comes with the next piece. */
+static void shortened_pieces_leave_nothing_out(void **state)
+{
+    (void) state;
+    spec_pipe_t p;
+    spec_pipe_piece_t piece;
+    uint64_t end = 0;
+    spec_pipe_init(&p, 1000, spec_pipe_at_once(1000, 100) + 12, SPEC_PIPE_MOST);
+    while (SPEC_PIPE_PIECE == spec_pipe_next(&p, &piece)) {
+        assert_int_equal(end, piece.offset);
+        if (piece.offset + piece.length < 1000) {
+            spec_pipe_shorten(&p, &piece, piece.length - piece.length % 12);
+        }
+        end += piece.length;
+    }
+    assert_int_equal(1000, end);
+}
+
 /* Any order in which pieces are brought and complete, some inside the call: each byte once, in slots that nobody has, and one end. */
 static void any_order_moves_each_byte_once(void **state)
 {
@@ -442,6 +479,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_moved_in_their_order_by_two),
+        cmocka_unit_test(all_pieces_begin_at_once_where_nothing_is_copied),
+        cmocka_unit_test(shortened_pieces_leave_nothing_out),
         cmocka_unit_test(a_range_may_be_one_piece),
         cmocka_unit_test(what_is_done_at_once_is_driven_on_by_the_same),
         cmocka_unit_test(only_one_drives),

@@ -187,9 +187,43 @@ static void what_costs_nothing_is_cut_small_and_what_is_dear_is_not(void **state
     assert_true(spec_stage_piece(&usual, 0, 4 * MIB) >= 256 * KIB);
 }
 
+static void gaps_are_staged_where_the_transport_leaves_time(void **state)
+{
+    (void) state;
+    const uint64_t n = 1000000;
+    spec_stage_gaps_t g = {.pack = 0};
+    assert_true(spec_stage_gaps_pay(&g)); /* to find out */
+    spec_stage_gaps_packed(&g, n, 100000);
+    assert_true(spec_stage_gaps_pay(&g));
+    assert_int_equal(g.pack, 100);
+    spec_stage_gaps_moved(&g, n, 8000000); /* 1 Gbit/s */
+    assert_true(spec_stage_gaps_pay(&g));
+    for (unsigned i = 0; i < 40; ++i) {
+        spec_stage_gaps_packed(&g, n, 1400000); /* blocks of some bytes */
+    }
+    assert_in_range(g.pack, 1300, 1400);
+    assert_false(spec_stage_gaps_pay(&g));
+    g.pack = 30;
+    spec_stage_gaps_moved(&g, n, 700000); /* by a processor */
+    assert_int_equal(g.wire, 700);
+    assert_false(spec_stage_gaps_pay(&g));
+    spec_stage_gaps_moved(&g, n, 10000000); /* it computed meanwhile */
+    assert_in_range(g.wire, 700, 1000);
+    assert_false(spec_stage_gaps_pay(&g));
+    for (unsigned i = 0; i < 40; ++i) {
+        spec_stage_gaps_moved(&g, n, 10000000);
+    }
+    assert_true(spec_stage_gaps_pay(&g));
+    spec_stage_gaps_moved(&g, 0, 0); /* nothing is as quick as can be told, not unknown */
+    assert_int_equal(g.wire, 1);
+    spec_stage_gaps_moved(&g, 1, UINT64_MAX / 1000);
+    assert_true(g.wire > 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gaps_are_staged_where_the_transport_leaves_time),
         cmocka_unit_test(what_comes_back_is_used_again),
         cmocka_unit_test(no_more_than_the_limit_is_used),
         cmocka_unit_test(not_more_than_that_is_kept),

@@ -45,7 +45,7 @@ static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_r
 static bool can_put(const mca_pml_spec_send_request_t *sendreq)
 {
     const mca_pml_spec_peer_t *peer = sendreq->peer;
-    return !sendreq->fits && sendreq->is_flat
+    return !sendreq->fits && (sendreq->is_flat || mca_pml_spec_send_stages(sendreq))
            && ((peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)
                || mca_pml_spec_cico_may(peer, sendreq->req_send.req_bytes_packed));
 }
@@ -73,6 +73,9 @@ static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by
     const bool uses = NULL != issue.ctl && SPEC_RTR_USED == issue.fate;
     if (uses) {
         sendreq->r = SPEC_ENTRY(issue.ctl, mca_pml_spec_rtr_t, ctl)->r;
+        if (!sendreq->is_flat) {
+            mca_pml_spec_stage_send(sendreq);
+        }
         spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
         (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
     }

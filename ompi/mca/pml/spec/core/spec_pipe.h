@@ -41,6 +41,14 @@ typedef struct spec_pipe_piece {
     uint32_t slot;
 } spec_pipe_piece_t;
 
+/* Where nothing is copied at this end all pieces may begin at once, so that the transport has them while the program computes: none shorter than
+ * `least`, and as many as there are slots. */
+static inline uint64_t spec_pipe_at_once(uint64_t length, uint64_t least)
+{
+    const uint64_t piece = (length + SPEC_PIPE_MOST - 1) / SPEC_PIPE_MOST;
+    return piece > least ? piece : least;
+}
+
 /* length and piece are not 0. The caller drives. */
 void spec_pipe_init(spec_pipe_t *p, uint64_t length, uint64_t piece, uint32_t slots);
 
@@ -49,6 +57,9 @@ spec_pipe_step_t spec_pipe_next(spec_pipe_t *p, spec_pipe_piece_t *piece);
 
 /* The piece that was taken last goes another way, and so does all behind it: from now on it is as long as that. */
 void spec_pipe_divert(spec_pipe_t *p, spec_pipe_piece_t *piece);
+
+/* The piece that was taken last has only n bytes, at least one; those behind them are in the next. */
+void spec_pipe_shorten(spec_pipe_t *p, spec_pipe_piece_t *piece, uint64_t n);
 
 /* A piece is in its slot; the transport gets it next. */
 void spec_pipe_brought(spec_pipe_t *p, uint32_t slot);

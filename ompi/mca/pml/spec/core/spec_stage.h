@@ -61,4 +61,51 @@ spec_stage_costs_t spec_stage_costs(uint64_t little_ns, uint64_t much_ns, size_t
  * transport does, since each put has its price. */
 size_t spec_stage_piece(const spec_stage_costs_t *costs, uint32_t wire_ps, size_t length);
 
+/* Messages with gaps are packed into host memory of one block, and unpacked from there, beside the transport. That is worth it where the transport
+ * takes so long that the processor has time to spare meanwhile: at least so many times what packing takes, and what a processor takes at
+ * the least for a byte that it hands to the kernel in datagrams. Else two ends that both wait would lose by it. */
+#define SPEC_STAGE_GAPS    8u
+#define SPEC_STAGE_HAND_PS 250u
+
+/* Picoseconds for each byte of a process's messages with gaps; 0: none yet. */
+typedef struct spec_stage_gaps {
+    uint32_t pack; /* packing or unpacking, lately */
+    uint32_t
+        wire; /* all of a message, from its first piece packed to its last one moved: the fastest, which is forgotten slowly, since
+                    * a process that computes sees the end late */
+} spec_stage_gaps_t;
+
+/* Such a message is staged? One whose times are not known yet is, to find out. */
+static inline bool spec_stage_gaps_pay(const spec_stage_gaps_t *g)
+{
+    const uint32_t wire = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
+    const uint32_t pack = __atomic_load_n(&g->pack, __ATOMIC_RELAXED);
+    return 0 == wire
+           || wire / SPEC_STAGE_GAPS >= (pack > SPEC_STAGE_HAND_PS ? pack : SPEC_STAGE_HAND_PS);
+}
+
+static inline uint32_t spec_stage_gaps_ps(uint64_t bytes, uint64_t ns)
+{
+    const uint64_t ps = 0 == bytes ? 0 : ns * 1000 / bytes;
+    return 0 == ps ? 1 : ps < UINT32_MAX ? (uint32_t) ps : UINT32_MAX;
+}
+
+/* So many bytes were packed in so long, ns. Any thread: an update that is lost costs nothing; so the next. */
+static inline void spec_stage_gaps_packed(spec_stage_gaps_t *g, uint64_t bytes, uint64_t ns)
+{
+    const uint32_t now = spec_stage_gaps_ps(bytes, ns);
+    const uint64_t before = __atomic_load_n(&g->pack, __ATOMIC_RELAXED);
+    __atomic_store_n(&g->pack, 0 == before ? now : (uint32_t) ((3 * before + now) / 4),
+                     __ATOMIC_RELAXED);
+}
+
+/* A message was moved. */
+static inline void spec_stage_gaps_moved(spec_stage_gaps_t *g, uint64_t bytes, uint64_t ns)
+{
+    const uint32_t now = spec_stage_gaps_ps(bytes, ns);
+    const uint32_t before = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
+    __atomic_store_n(&g->wire, 0 == before || now < before ? now : before + (now - before) / 32,
+                     __ATOMIC_RELAXED);
+}
+
 #endif

@@ -48,6 +48,7 @@ typedef struct mca_pml_spec_module {
     int priority;
     int verbose;
     int speculation;
+    int stage_gaps;
     int progress;
     char *progress_processors; /* a list, or NULL */
     int pipeline_depth;

@@ -21,8 +21,9 @@
     X(bytes_control, "bytes of protocol packets that carry no data")                               \
     X(bytes_device, "bytes copied from or to the memory of an accelerator")                        \
     X(staged,                                                                                      \
-      "sends and receives of device memory that went through host memory standing in for it")      \
-    X(staged_pieces, "pieces of staged messages that were copied to the device when they arrived") \
+      "sends and receives of device memory, or with gaps, that went through host memory of one "   \
+      "block")                                                                                     \
+    X(staged_pieces, "pieces of staged messages that were copied to the buffer when they arrived") \
     X(device_faults, "copies from or to the memory of an accelerator that failed")                 \
     X(joint, "large messages that both ends were to move: the one that waits, or both")            \
     X(cico, "large messages copied through memory that both processes share (pml_spec_cico_min)")  \

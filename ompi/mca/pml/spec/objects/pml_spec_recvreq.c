@@ -222,6 +222,15 @@ static void uncount(mca_pml_spec_recv_request_t *recvreq)
     }
 }
 
+void mca_pml_spec_recv_drop_keys(mca_pml_spec_recv_request_t *recvreq)
+{
+    while (recvreq->keys > 0) {
+        --recvreq->keys;
+        mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
+                                    recvreq->key[recvreq->keys].handle);
+    }
+}
+
 SPEC_HOT void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
@@ -231,11 +240,7 @@ SPEC_HOT void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         mca_pml_spec_cico_drop(&recvreq->cico);
     }
     mca_pml_spec_handle_close(&mca_pml_spec.recv_handles, &recvreq->handle);
-    while (recvreq->keys > 0) {
-        --recvreq->keys;
-        mca_bml_base_deregister_mem(recvreq->key[recvreq->keys].btl,
-                                    recvreq->key[recvreq->keys].handle);
-    }
+    mca_pml_spec_recv_drop_keys(recvreq);
     if (OPAL_UNLIKELY(recvreq->staged)) {
         mca_pml_spec_stage_deliver(recvreq, recvreq->status < 0 ? 0 : recvreq->req_recv.req_bytes_packed);
     }

@@ -125,7 +125,8 @@ typedef struct mca_pml_spec_recv_request {
     bool is_flat;
     bool on_device, staged;         /* as above */
     bool converts;                  /* the convertor is prepared */
-    volatile int64_t delivered;     /* bytes of a staged one that are on the device */
+    volatile int64_t
+        delivered; /* bytes of a staged one that are in its buffer; of one with gaps the first */
     volatile int32_t stage;         /* mca_pml_spec_recv_stage_t */
     size_t capacity;                /* bytes that fit the buffer */
     uint64_t handle;                /* mine on the wire, 0: none */
@@ -320,6 +321,9 @@ static inline void mca_pml_spec_recv_store(mca_pml_spec_recv_request_t *recvreq,
 mca_btl_base_registration_handle_t *mca_pml_spec_recv_register(mca_pml_spec_recv_request_t *recvreq,
                                                                mca_bml_base_btl_t *bml_btl,
                                                                uint64_t offset, uint64_t length);
+
+/* No transport uses the buffer any more. */
+void mca_pml_spec_recv_drop_keys(mca_pml_spec_recv_request_t *recvreq);
 
 /* The user is done with the request; it goes back to its list, now or when the PML is done too. */
 void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq);

@@ -1,11 +1,13 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Host memory that stands in for device buffers, and the copies between both. */
+/* Host memory that stands in for buffers on devices and with gaps, and the copies between both. */
 #include "pml_spec_stage.h"
 
 #include "../core/spec_pipe.h"
 #include "pml_spec_device.h"
 
 #include <sys/mman.h>
+
+spec_stage_gaps_t mca_pml_spec_stage_gaps;
 
 static opal_mutex_t lock; /* innermost; covers all of these */
 static spec_stage_t stage;
@@ -33,6 +35,7 @@ void mca_pml_spec_stage_init(void)
     OBJ_CONSTRUCT(&lock, opal_mutex_t);
     spec_stage_init(&stage, mca_pml_spec.staging_max, MCA_PML_SPEC_STAGE_KEEP, map, unmap);
     costs = (spec_stage_costs_t){.known = false};
+    mca_pml_spec_stage_gaps = (spec_stage_gaps_t){.pack = 0};
     slots = SPEC_PIPE_FEW;
 }
 
@@ -112,7 +115,8 @@ void mca_pml_spec_stage_learn(uint32_t n)
 char *mca_pml_spec_stage_take(mca_pml_spec_send_request_t *sendreq, size_t size)
 {
     char *memory = take(size);
-    if (NULL != memory && size >= SPEC_STAGE_LEAST && mca_pml_spec_use(&sendreq->life)) {
+    if (NULL != memory && sendreq->on_device && size >= SPEC_STAGE_LEAST
+        && mca_pml_spec_use(&sendreq->life)) {
         measure(memory, mca_pml_spec_device_at(&sendreq->req_send.req_base));
         mca_pml_spec_send_leave(sendreq);
     }
@@ -141,6 +145,42 @@ bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq)
     return true;
 }
 
+void mca_pml_spec_stage_undo(mca_pml_spec_recv_request_t *recvreq)
+{
+    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    if (recvreq->on_device) { /* whose copies are dear if they are short */
+        return;
+    }
+    mca_pml_spec_recv_drop_keys(recvreq);
+    put(recvreq->flat, recvreq->capacity);
+    recvreq->staged = recvreq->is_flat = false;
+    recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+}
+
+/* Into a buffer with gaps, which a convertor takes in order: all bytes up to this one have arrived. The receive is in use. */
+static void unpack(mca_pml_spec_recv_request_t *recvreq, uint64_t end)
+{
+    const uint64_t offset = (uint64_t) recvreq->delivered, n = end - offset;
+    const mca_btl_base_segment_t seg = {.seg_addr.pval = recvreq->flat + offset, .seg_len = n};
+    const mca_pml_spec_packet_t packet = {.seg = &seg, .nseg = 1, .size = n};
+    const uint64_t start = spec_now();
+    mca_pml_spec_recv_unpack(recvreq, &packet, 0, offset, n);
+    spec_stage_gaps_packed(&mca_pml_spec_stage_gaps, n, spec_now() - start);
+    recvreq->delivered = (int64_t) end;
+}
+
+/* A piece that overtook others stays until all have arrived. */
+static void unpack_piece(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t n)
+{
+    mca_pml_spec_lock(&recvreq->convert_lock);
+    if (offset == (uint64_t) recvreq->delivered) {
+        unpack(recvreq, offset + n);
+    }
+    mca_pml_spec_unlock(&recvreq->convert_lock);
+    mca_pml_spec_recv_leave(recvreq);
+    mca_pml_spec_recv_account(recvreq, n, OMPI_SUCCESS);
+}
+
 /* The device has them. */
 static void delivered(const mca_pml_spec_device_job_t *job, bool is_there)
 {
@@ -155,6 +195,10 @@ void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t o
 {
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     MCA_PML_SPEC_COUNT(staged_pieces);
+    if (!recvreq->on_device) {
+        unpack_piece(recvreq, offset, n);
+        return;
+    }
     mca_pml_spec_device_begin(
         &(mca_pml_spec_device_job_t){.base = base,
                                      .to_device = true,
@@ -170,7 +214,12 @@ void mca_pml_spec_stage_deliver(mca_pml_spec_recv_request_t *recvreq, size_t len
     mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     length = length < recvreq->capacity ? length : recvreq->capacity;
     if (length > 0 && length != (uint64_t) recvreq->delivered && mca_pml_spec_use(&recvreq->life)) {
-        (void) mca_pml_spec_device_move(base, mca_pml_spec_device_at(base), recvreq->flat, length);
+        if (recvreq->on_device) {
+            (void) mca_pml_spec_device_move(base, mca_pml_spec_device_at(base), recvreq->flat,
+                                            length);
+        } else {
+            unpack(recvreq, length);
+        }
         mca_pml_spec_recv_leave(recvreq);
     }
     put(recvreq->flat, recvreq->capacity);

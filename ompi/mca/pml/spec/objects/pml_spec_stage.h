@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* Staging: a large message from or to one block of device memory, over a transport that moves data by itself, goes through host
- * memory (docs/design/protocol.md, "Buffers in an accelerator"): it is what is registered, offered, put and got. A receive has
- * as much as its buffer, and `flat` points there; a send has some pieces of it while it is put (services/pml_spec_pipe.h), and its
- * `flat` is NULL. Of both `is_flat` is true.
+/* Staging: a large message from or to one block of device memory, or host memory with gaps, over a transport that moves data by
+ * itself, goes through host memory of one block (docs/design/protocol.md, "Buffers in an accelerator", "Buffers with gaps"): it is what
+ * is registered, offered, put and got. A receive has as much as its buffer, and `flat` points there; a send has some pieces of it while
+ * it is put (services/pml_spec_pipe.h), and its `flat` is NULL. Of both `is_flat` is true.
  *
  * Threads: the memory, any; a request's, as the request's. */
 #ifndef PML_SPEC_STAGE_H
@@ -16,21 +16,51 @@
 void mca_pml_spec_stage_init(void);
 void mca_pml_spec_stage_fini(void);
 
-/* Could a message of so many bytes between the peer and this buffer, which is on a device, be staged? The peer's transports are
- * known. */
+/* Could a message of so many bytes between the peer and this buffer be staged, as far as its length and the peer's transports, which
+ * are known, say? */
+static inline bool mca_pml_spec_may_stage(const mca_pml_spec_peer_t *peer, size_t length)
+{
+    return length >= SPEC_STAGE_LEAST && length <= mca_pml_spec.staging_max
+           && SPEC_BY_RDMA == peer->mover && !peer->is_self;
+}
+
+/* What messages with gaps took in this process. */
+extern spec_stage_gaps_t mca_pml_spec_stage_gaps;
+
+/* Is staging a message with gaps worth it? */
+static inline bool mca_pml_spec_stages_gaps(const mca_pml_spec_peer_t *peer, size_t length)
+{
+    return mca_pml_spec_may_stage(peer, length)
+           && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.stage_gaps
+           && (MCA_PML_SPEC_SPECULATION_ON == mca_pml_spec.stage_gaps
+               || spec_stage_gaps_pay(&mca_pml_spec_stage_gaps));
+}
+
+/* The same of a send from host memory with gaps, which is staged only if there is an RTR for it. One that waits goes in fragments, and waits for the
+ * last to leave, not for its acknowledgement. */
+static inline bool mca_pml_spec_send_stages(const mca_pml_spec_send_request_t *sendreq)
+{
+    return !sendreq->is_flat && !sendreq->on_device && !sendreq->blocks
+           && mca_pml_spec_stages_gaps(sendreq->peer, sendreq->req_send.req_bytes_packed);
+}
+
+/* The same of a send whose buffer is on a device. */
 static inline bool mca_pml_spec_stages(const mca_pml_spec_peer_t *peer,
                                        const ompi_datatype_t *dtype, size_t count, size_t length)
 {
-    return length >= SPEC_STAGE_LEAST && length <= mca_pml_spec.staging_max
-           && SPEC_BY_RDMA == peer->mover && !peer->is_self && mca_pml_spec_is_flat(dtype, count);
+    return mca_pml_spec_may_stage(peer, length) && mca_pml_spec_is_flat(dtype, count);
 }
 
+/* Of a receive that is on a device, of one block, or on the host, with gaps. In a call that waits each fragment is unpacked when it comes, and
+ * nothing is to be gained. */
 static inline bool mca_pml_spec_recv_stages(const mca_pml_spec_recv_request_t *recvreq)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    const bool has_gaps = !mca_pml_spec_is_flat(base->req_datatype, base->req_count);
     return recvreq->on_device
-           && mca_pml_spec_stages(recvreq->peer, base->req_datatype, base->req_count,
-                                  recvreq->capacity);
+               ? !has_gaps && mca_pml_spec_may_stage(recvreq->peer, recvreq->capacity)
+               : has_gaps && !recvreq->blocks
+                     && mca_pml_spec_stages_gaps(recvreq->peer, recvreq->capacity);
 }
 
 /* Staging for a send that could have it. */
@@ -46,6 +76,10 @@ static inline void mca_pml_spec_stage_send(mca_pml_spec_send_request_t *sendreq)
  * has changed. */
 bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq);
 
+/* The message of a receive comes by copy: into a buffer with gaps it needs no staging. Nothing of it has come yet, and an RTR of the receive is
+ * not used. */
+void mca_pml_spec_stage_undo(mca_pml_spec_recv_request_t *recvreq);
+
 /* How the pieces of a staged message of so many bytes are moved by a transport that takes wire_ps picoseconds for each (0: that is not
  * known): pieces of the same length but the last, some at a time. */
 typedef struct mca_pml_spec_stage_plan {
@@ -59,15 +93,15 @@ mca_pml_spec_stage_plan_t mca_pml_spec_stage_plan(size_t length, uint32_t wire_p
 void mca_pml_spec_stage_learn(uint32_t slots);
 
 /* Memory for pieces of a staged send, until it goes back by the next with the same size. NULL: there is none. The
- * first time in a process the device's copies are measured with it. */
+ * first time in a process that it is for a device the device's copies are measured with it. */
 char *mca_pml_spec_stage_take(mca_pml_spec_send_request_t *sendreq, size_t size);
 void mca_pml_spec_stage_put(char *memory, size_t size);
 
 /* Slow path of the next. */
 void mca_pml_spec_stage_copy_in(mca_pml_spec_recv_request_t *recvreq, uint64_t offset, uint64_t n);
 
-/* Bytes of a receive, within its capacity, are in host memory for good, and are accounted for: if it is staged when they are on the
- * device, too (a failure is noted in the request's status), unless the program was told that the peer is lost, and may have its buffer
+/* Bytes of a receive, within its capacity, are in host memory for good, and are accounted for: if it is staged when they are in its
+ * buffer, too (a failure is noted in the request's status), unless the program was told that the peer is lost, and may have its buffer
  * back. The caller touches it no more. Any thread. */
 static inline void mca_pml_spec_stage_arrived(mca_pml_spec_recv_request_t *recvreq, uint64_t offset,
                                               uint64_t n)
@@ -79,8 +113,8 @@ static inline void mca_pml_spec_stage_arrived(mca_pml_spec_recv_request_t *recvr
     }
 }
 
-/* A staged receive is over, and no transport uses its memory. Unless all of its length bytes have arrived as above they go to the
- * device now, all again; the memory goes back. */
+/* A staged receive is over, and no transport uses its memory. Unless all of its length bytes have arrived as above they go to its
+ * buffer now, to a device's all again; the memory goes back. */
 void mca_pml_spec_stage_deliver(mca_pml_spec_recv_request_t *recvreq, size_t length);
 
 #endif

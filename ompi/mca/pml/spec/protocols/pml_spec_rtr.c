@@ -66,9 +66,6 @@ mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recv
     if (NULL == recvreq->peer || OMPI_ANY_TAG == base->req_tag) {
         return MCA_PML_SPEC_RTR_ANY_TAG;
     }
-    if (!(recvreq->is_flat || recvreq->on_device)) {
-        return MCA_PML_SPEC_RTR_GAPS;
-    }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     if (NULL == endpoint) {
         return MCA_PML_SPEC_RTR_NO_WAY;
@@ -84,7 +81,7 @@ mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recv
         return MCA_PML_SPEC_RTR_NO_PUT;
     }
     if (!recvreq->is_flat && !mca_pml_spec_recv_stages(recvreq)) {
-        return MCA_PML_SPEC_RTR_DEVICE;
+        return recvreq->on_device ? MCA_PML_SPEC_RTR_DEVICE : MCA_PML_SPEC_RTR_GAPS;
     }
     /* Where a packet waits for room already the sender is not in MPI: an RTR more would wait behind it. */
     const mca_bml_base_btl_t *bml_btl =
@@ -647,7 +644,9 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     if (sendreq->staged || rtr->is_staged || is_passed(usable, n, length)) {
         tell_match(sendreq);
     }
-    const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
+    /* A convertor packs from where an element begins. */
+    const bool has_gaps = sendreq->staged && !sendreq->on_device;
+    const size_t stripes = mca_pml_spec_share(usable, has_gaps ? 1 : n, length, stripe);
     for (size_t i = 0; i < stripes; ++i) {
         put(sendreq, rtr, &keys, &stripe[i]);
     }

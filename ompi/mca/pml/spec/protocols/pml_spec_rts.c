@@ -573,6 +573,9 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
         mca_pml_spec_recv_done(recvreq);
         return;
     }
+    if (OPAL_UNLIKELY(recvreq->staged) && !(rts->flags & MCA_PML_SPEC_RTS_FLAT)) {
+        mca_pml_spec_stage_undo(recvreq);
+    }
     mca_pml_spec_recv_store(recvreq, packet, skip, 0, inside);
     recvreq->s = rts->s;
     if (inside >= want) {

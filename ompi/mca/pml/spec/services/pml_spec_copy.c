@@ -6,8 +6,6 @@
  * `left`, so that the request cannot end below the loop. */
 #include "pml_spec_copy.h"
 
-#include "pml_spec_costs.h"
-
 #include "../objects/pml_spec_agent.h"
 #include "../objects/pml_spec_explain.h"
 #include "pml_spec_control.h"
@@ -397,7 +395,7 @@ bool mca_pml_spec_copy_fragment(mca_pml_spec_send_request_t *sendreq, uint64_t o
     }
     MCA_PML_SPEC_COUNT_N(bytes_copied, length);
     if (start > 0 && length >= SPEC_JOINT_LEAST) {
-        mca_pml_spec_costs_end(peer, &peer->far.in, start, length);
+        spec_copies_saw(&peer->far.in, &mca_pml_spec.costs, length, spec_now() - start);
     }
     mca_pml_spec_send_account(sendreq, length, OMPI_SUCCESS);
     return true;

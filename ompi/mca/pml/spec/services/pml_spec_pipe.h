@@ -1,10 +1,11 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* A range of a staged message, whose buffer is on an accelerator, is moved in pieces: core/spec_pipe.h bound to transfers. The
- * sender has a piece copied from the device while the transport has those before it; the receiver has each piece copied to the
- * device when it is told of it, while those behind it are on their way. The device copies beside the processor (pml_spec_device.h).
+/* A range of a staged message, whose buffer is on an accelerator or has gaps, is moved in pieces: core/spec_pipe.h bound to transfers. The
+ * sender has a piece copied from there while the transport has those before it; the receiver has each piece copied to its
+ * buffer when it is told of it, while those behind it are on their way. A device copies beside the processor (pml_spec_device.h).
  *
  * Each piece is a transfer of its own: told by its own FIN, accounted for by itself, moved by copy if it fails. A send's pieces go
- * through a few slots of host memory, which are used again and stay in a processor's caches.
+ * through a few slots of host memory, which are used again and stay in a processor's caches. Pieces with gaps have a slot each: all are packed
+ * within the call, so that the transport has them while the program computes.
  *
  * Threads: any; the request's bytes that are not accounted for keep it until the last piece is. */
 #ifndef PML_SPEC_PIPE_H
@@ -17,8 +18,10 @@ typedef struct mca_pml_spec_pipe {
     opal_free_list_item_t super;
     spec_pipe_t pipe;
     mca_pml_spec_transfer_args_t args;       /* of the whole range */
+    opal_convertor_t convertor;              /* of a send with gaps */
     char *memory;                            /* of the slots of a send, else NULL */
     size_t size;                             /* of that, bytes */
+    uint64_t began;                          /* of one with gaps; 0: not timed */
     mca_btl_base_registration_handle_t *key; /* the local side's */
     union {
         char bytes[MCA_PML_SPEC_KEY_MAX];
