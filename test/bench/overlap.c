@@ -51,7 +51,8 @@ struct one_case {
 struct times {
     double total, wait;
     double call; /* of the nonblocking call */
-    double own;  /* processor time of this thread but for the computation: in call and wait */
+    double
+        own; /* processor time of this thread less the time of the computation: about that in call and wait */
     double threads; /* processor time of the other threads of this process, which move data */
     bool disturbed; /* this side lost its processor meanwhile */
 };

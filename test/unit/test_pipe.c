@@ -215,20 +215,25 @@ static uint32_t random_below(uint64_t *seed, uint32_t most)
 static void all_pieces_begin_at_once_where_nothing_is_copied(void **state)
 {
     (void) state;
-    static const uint64_t lengths[] = {1, 99, 100, 800, 801, 1000, 12345};
+    static const uint64_t lengths[] = {1, 4096, 32768, 32769, 100001, 8 * SPEC_PIPE_LONG};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); ++i) {
         spec_pipe_t p;
         spec_pipe_piece_t piece;
-        spec_pipe_init(&p, lengths[i], spec_pipe_at_once(lengths[i], 100), SPEC_PIPE_MOST);
+        spec_pipe_init(&p, lengths[i], spec_pipe_at_once(lengths[i], 4096), SPEC_PIPE_MOST);
         uint64_t begun = 0;
         while (SPEC_PIPE_PIECE == spec_pipe_next(&p, &piece)) {
-            assert_true(piece.length >= 100 || piece.offset + piece.length == lengths[i]);
+            assert_true(piece.length >= 4096 || piece.offset + piece.length == lengths[i]);
             begun += piece.length;
         }
         assert_int_equal(lengths[i], begun);
     }
-    assert_int_equal(100, spec_pipe_at_once(800, 100));
-    assert_int_equal(101, spec_pipe_at_once(801, 100));
+    assert_int_equal(4096, spec_pipe_at_once(32768, 100));
+    assert_int_equal(8192, spec_pipe_at_once(32769, 100));
+    assert_int_equal(16384, spec_pipe_at_once(32769, 12289));
+    assert_int_equal(SPEC_PIPE_LONG, spec_pipe_at_once(100 * SPEC_PIPE_LONG, 100));
+    assert_int_equal(2 * SPEC_PIPE_LONG,
+                     spec_pipe_at_once(100 * SPEC_PIPE_LONG, 2 * SPEC_PIPE_LONG));
+    assert_true(0 == spec_pipe_at_once(UINT64_MAX, 100) % SPEC_PIPE_PAGE);
 }
 
 /* Whole elements are packed only: what lacks comes with the next piece. */
@@ -238,7 +243,7 @@ static void shortened_pieces_leave_nothing_out(void **state)
     spec_pipe_t p;
     spec_pipe_piece_t piece;
     uint64_t end = 0;
-    spec_pipe_init(&p, 1000, spec_pipe_at_once(1000, 100) + 12, SPEC_PIPE_MOST);
+    spec_pipe_init(&p, 1000, 140, SPEC_PIPE_MOST);
     while (SPEC_PIPE_PIECE == spec_pipe_next(&p, &piece)) {
         assert_int_equal(end, piece.offset);
         if (piece.offset + piece.length < 1000) {

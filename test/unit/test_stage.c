@@ -220,10 +220,34 @@ static void gaps_are_staged_where_the_transport_leaves_time(void **state)
     assert_true(g.wire > 1);
 }
 
+static void what_disturbs_packing_ends_no_staging(void **state)
+{
+    (void) state;
+    spec_stage_gaps_t g = {.pack = 0};
+    spec_stage_gaps_packed(&g, 1000, 100000); /* pages touched first */
+    assert_int_equal(g.pack, SPEC_STAGE_HAND_PS);
+    g.pack = 100;
+    spec_stage_gaps_moved(&g, 1000, 8000);
+    spec_stage_gaps_packed(&g, 131072, 4000000); /* another process's turn */
+    assert_in_range(g.pack, 100, 130);
+    assert_true(spec_stage_gaps_pay(&g));
+    /* An offer of no use counts as a fast transport, if nothing is known; one message in some tries again. */
+    spec_stage_gaps_useless(&g);
+    assert_int_equal(g.wire, 8000);
+    spec_stage_gaps_t other = {.pack = 0};
+    spec_stage_gaps_useless(&other);
+    unsigned tries = 0;
+    for (unsigned i = 0; i < 4 * SPEC_STAGE_TRY; ++i) {
+        tries += spec_stage_gaps_pay(&other);
+    }
+    assert_int_equal(tries, 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaps_are_staged_where_the_transport_leaves_time),
+        cmocka_unit_test(what_disturbs_packing_ends_no_staging),
         cmocka_unit_test(what_comes_back_is_used_again),
         cmocka_unit_test(no_more_than_the_limit_is_used),
         cmocka_unit_test(not_more_than_that_is_kept),

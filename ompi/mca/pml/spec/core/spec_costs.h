@@ -66,8 +66,9 @@ typedef struct spec_ends {
  * received, for it depends on where the two processors are and changes with that (a virtual machine may move them). The two
  * differ: lines that are written are waited for, those that are read are fetched ahead. */
 typedef struct spec_copies {
-    uint32_t ps; /* each byte; of the last few copies */
-    uint32_t n;  /* copies, as far as they matter */
+    uint32_t ps;   /* each byte; of the last few copies */
+    uint32_t n;    /* copies, as far as they matter */
+    uint32_t turn; /* of those of eager messages that could be measured */
 } spec_copies_t;
 
 /* Of one peer. Threads: any; an update that another undoes costs a copy's worth. */
@@ -75,7 +76,6 @@ typedef struct spec_far {
     spec_copies_t in;  /* what is sent to it */
     spec_copies_t out; /* what comes from it; that its own take as long is assumed */
     uint32_t skipped, untried;
-    uint32_t turn; /* of eager messages that could be measured */
     uint32_t busy; /* messages for which it is taken for certain that others come the other way */
 } spec_far_t;
 
@@ -205,12 +205,12 @@ static inline void spec_ends_follow(spec_ends_t *ends, const spec_far_t *f, cons
 }
 
 /* An eager message that is longer than `least` is about to be copied. Is that measured? */
-static inline bool spec_ends_samples(const spec_ends_t *ends, spec_far_t *f,
-                                     const spec_copies_t *copies, uint64_t most, uint64_t length)
+static inline bool spec_ends_samples(const spec_ends_t *ends, spec_copies_t *copies, uint64_t most,
+                                     uint64_t length)
 {
     return ends->follows
            && (!spec_copies_known(copies) || !spec_ends_fit(ends, most, length, true) /* a try */
-               || 0 == __atomic_add_fetch(&f->turn, 1, __ATOMIC_RELAXED) % SPEC_FAR_EVERY);
+               || 0 == __atomic_add_fetch(&copies->turn, 1, __ATOMIC_RELAXED) % SPEC_FAR_EVERY);
 }
 
 /* A message that does not fit would be eager if copies were cheap. Does it go so, to find out? Asked once for each. */

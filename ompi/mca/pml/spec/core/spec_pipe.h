@@ -41,12 +41,17 @@ typedef struct spec_pipe_piece {
     uint32_t slot;
 } spec_pipe_piece_t;
 
-/* Where nothing is copied at this end all pieces may begin at once, so that the transport has them while the program computes: none shorter than
- * `least`, and as many as there are slots. */
+/* All pieces may begin at once, so that the transport has them while the program computes: as many as there are slots, none shorter than `least`, none
+ * longer than SPEC_PIPE_LONG, for what follows the last one cannot be hidden. Whole pages, for transports that want addresses aligned. */
+#define SPEC_PIPE_LONG UINT64_C(1048576)
+#define SPEC_PIPE_PAGE UINT64_C(4096)
+
 static inline uint64_t spec_pipe_at_once(uint64_t length, uint64_t least)
 {
-    const uint64_t piece = (length + SPEC_PIPE_MOST - 1) / SPEC_PIPE_MOST;
-    return piece > least ? piece : least;
+    const uint64_t part = length / SPEC_PIPE_MOST + (0 != length % SPEC_PIPE_MOST);
+    const uint64_t most = part < SPEC_PIPE_LONG ? part : SPEC_PIPE_LONG;
+    const uint64_t piece = most > least ? most : least;
+    return (piece + SPEC_PIPE_PAGE - 1) / SPEC_PIPE_PAGE * SPEC_PIPE_PAGE;
 }
 
 /* length and piece are not 0. The caller drives. */

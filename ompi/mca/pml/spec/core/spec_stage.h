@@ -67,35 +67,43 @@ size_t spec_stage_piece(const spec_stage_costs_t *costs, uint32_t wire_ps, size_
 #define SPEC_STAGE_GAPS    8u
 #define SPEC_STAGE_HAND_PS 250u
 
-/* Picoseconds for each byte of a process's messages with gaps; 0: none yet. */
+/* What a peer's messages with gaps take, picoseconds for each byte; 0: not known yet. Any thread: an update that is lost costs nothing. */
 typedef struct spec_stage_gaps {
     uint32_t pack; /* packing or unpacking, lately */
     uint32_t
         wire; /* all of a message, from its first piece packed to its last one moved: the fastest, which is forgotten slowly, since
                     * a process that computes sees the end late */
+    uint32_t refused;
 } spec_stage_gaps_t;
 
-/* Such a message is staged? One whose times are not known yet is, to find out. */
-static inline bool spec_stage_gaps_pay(const spec_stage_gaps_t *g)
+/* Of those that are not staged, because it would not pay, one in so many is, to measure. */
+#define SPEC_STAGE_TRY 256u
+
+/* Is such a message staged? One whose times are not known yet is, to find out. Asked of each that could be. */
+static inline bool spec_stage_gaps_pay(spec_stage_gaps_t *g)
 {
     const uint32_t wire = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
     const uint32_t pack = __atomic_load_n(&g->pack, __ATOMIC_RELAXED);
     return 0 == wire
-           || wire / SPEC_STAGE_GAPS >= (pack > SPEC_STAGE_HAND_PS ? pack : SPEC_STAGE_HAND_PS);
+           || wire / SPEC_STAGE_GAPS >= (pack > SPEC_STAGE_HAND_PS ? pack : SPEC_STAGE_HAND_PS)
+           || 0 == __atomic_add_fetch(&g->refused, 1, __ATOMIC_RELAXED) % SPEC_STAGE_TRY;
 }
 
 static inline uint32_t spec_stage_gaps_ps(uint64_t bytes, uint64_t ns)
 {
     const uint64_t ps = 0 == bytes ? 0 : ns * 1000 / bytes;
-    return 0 == ps ? 1 : ps < UINT32_MAX ? (uint32_t) ps : UINT32_MAX;
+    return 0 == ps ? 1 : ps < UINT32_MAX / 4 ? (uint32_t) ps : UINT32_MAX / 4;
 }
 
-/* So many bytes were packed in so long, ns. Any thread: an update that is lost costs nothing; so the next. */
+/* So many bytes were packed in so long, ns. What disturbs that (a page touched first, another process's turn) counts for no more than twice. */
 static inline void spec_stage_gaps_packed(spec_stage_gaps_t *g, uint64_t bytes, uint64_t ns)
 {
     const uint32_t now = spec_stage_gaps_ps(bytes, ns);
     const uint64_t before = __atomic_load_n(&g->pack, __ATOMIC_RELAXED);
-    __atomic_store_n(&g->pack, 0 == before ? now : (uint32_t) ((3 * before + now) / 4),
+    const uint64_t most = 2 * before < now ? 2 * before : now;
+    __atomic_store_n(&g->pack,
+                     0 == before ? now < SPEC_STAGE_HAND_PS ? now : SPEC_STAGE_HAND_PS
+                                 : (uint32_t) ((3 * before + most) / 4 + (most > before)),
                      __ATOMIC_RELAXED);
 }
 
@@ -106,6 +114,14 @@ static inline void spec_stage_gaps_moved(spec_stage_gaps_t *g, uint64_t bytes, u
     const uint32_t before = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
     __atomic_store_n(&g->wire, 0 == before || now < before ? now : before + (now - before) / 32,
                      __ATOMIC_RELAXED);
+}
+
+/* What was offered to the peer was of no use, since it did not stage its message. */
+static inline void spec_stage_gaps_useless(spec_stage_gaps_t *g)
+{
+    uint32_t unknown = 0;
+    (void) __atomic_compare_exchange_n(&g->wire, &unknown, 1, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
 }
 
 #endif

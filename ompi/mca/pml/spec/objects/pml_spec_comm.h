@@ -38,6 +38,7 @@ typedef struct mca_pml_spec_peer {
     spec_ends_t ends; /* pml_spec_costs.h */
     bool ends_known;
     spec_far_t far; /* what copies into its caches take; without a lock: a lost one costs nothing */
+    spec_stage_gaps_t gaps; /* pml_spec_stage.h */
     const uint32_t
         *polls; /* of the transports, if all of them gather; else NULL: core/spec_burst.h */
 

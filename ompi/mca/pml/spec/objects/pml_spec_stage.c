@@ -7,8 +7,6 @@
 
 #include <sys/mman.h>
 
-spec_stage_gaps_t mca_pml_spec_stage_gaps;
-
 static opal_mutex_t lock; /* innermost; covers all of these */
 static spec_stage_t stage;
 static spec_stage_costs_t costs;
@@ -35,7 +33,6 @@ void mca_pml_spec_stage_init(void)
     OBJ_CONSTRUCT(&lock, opal_mutex_t);
     spec_stage_init(&stage, mca_pml_spec.staging_max, MCA_PML_SPEC_STAGE_KEEP, map, unmap);
     costs = (spec_stage_costs_t){.known = false};
-    mca_pml_spec_stage_gaps = (spec_stage_gaps_t){.pack = 0};
     slots = SPEC_PIPE_FEW;
 }
 
@@ -151,6 +148,7 @@ void mca_pml_spec_stage_undo(mca_pml_spec_recv_request_t *recvreq)
     if (recvreq->on_device) { /* whose copies are dear if they are short */
         return;
     }
+    spec_stage_gaps_useless(&recvreq->peer->gaps);
     mca_pml_spec_recv_drop_keys(recvreq);
     put(recvreq->flat, recvreq->capacity);
     recvreq->staged = recvreq->is_flat = false;
@@ -165,7 +163,7 @@ static void unpack(mca_pml_spec_recv_request_t *recvreq, uint64_t end)
     const mca_pml_spec_packet_t packet = {.seg = &seg, .nseg = 1, .size = n};
     const uint64_t start = spec_now();
     mca_pml_spec_recv_unpack(recvreq, &packet, 0, offset, n);
-    spec_stage_gaps_packed(&mca_pml_spec_stage_gaps, n, spec_now() - start);
+    spec_stage_gaps_packed(&recvreq->peer->gaps, n, spec_now() - start);
     recvreq->delivered = (int64_t) end;
 }
 

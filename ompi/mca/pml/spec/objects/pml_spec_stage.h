@@ -24,16 +24,13 @@ static inline bool mca_pml_spec_may_stage(const mca_pml_spec_peer_t *peer, size_
            && SPEC_BY_RDMA == peer->mover && !peer->is_self;
 }
 
-/* What messages with gaps took in this process. */
-extern spec_stage_gaps_t mca_pml_spec_stage_gaps;
-
 /* Is staging a message with gaps worth it? */
-static inline bool mca_pml_spec_stages_gaps(const mca_pml_spec_peer_t *peer, size_t length)
+static inline bool mca_pml_spec_stages_gaps(mca_pml_spec_peer_t *peer, size_t length)
 {
     return mca_pml_spec_may_stage(peer, length)
            && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.stage_gaps
            && (MCA_PML_SPEC_SPECULATION_ON == mca_pml_spec.stage_gaps
-               || spec_stage_gaps_pay(&mca_pml_spec_stage_gaps));
+               || spec_stage_gaps_pay(&peer->gaps));
 }
 
 /* The same of a send from host memory with gaps, which is staged only if there is an RTR for it. One that waits goes in fragments, and waits for the

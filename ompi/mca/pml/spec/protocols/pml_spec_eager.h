@@ -82,8 +82,9 @@ static inline SPEC_HOT void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request
     const size_t length = packet->size - skip;
     mca_pml_spec_recv_matched(recvreq, mca_pml_spec_packet_hdr(packet), length);
     mca_pml_spec_peer_t *peer = recvreq->peer;
-    const uint64_t begin =
-        recvreq->is_flat ? mca_pml_spec_costs_begin(peer, &peer->far.out, length) : 0;
+    const uint64_t begin = recvreq->is_flat && length <= recvreq->capacity
+                               ? mca_pml_spec_costs_begin(peer, &peer->far.out, length)
+                               : 0;
     mca_pml_spec_recv_store(recvreq, packet, skip, 0, length);
     mca_pml_spec_costs_end(peer, &peer->far.out, begin, length);
     mca_pml_spec_recv_placed(recvreq);

@@ -603,7 +603,7 @@ void mca_pml_spec_rts_deliver(mca_pml_spec_recv_request_t *recvreq,
     /* What can be put is worth staging, if nothing of it is in the buffer yet. */
     if (!(rts->flags & MCA_PML_SPEC_RTS_FLAT)
         || !(recvreq->is_flat
-             || (0 == inside && mca_pml_spec_recv_stages(recvreq)
+             || (0 == inside && want >= recvreq->capacity / 4 && mca_pml_spec_recv_stages(recvreq)
                  && mca_pml_spec_stage_recv(recvreq)))
         || !fetch(recvreq, packet, rts, inside, want - inside)) {
         mca_pml_spec_rts_ask_copy(recvreq, inside, want - inside);

@@ -50,11 +50,11 @@ static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t leng
 
 /* An eager message of so many bytes, or a part of it, is copied from here on: the time, if that is measured, else 0. copies: of
  * the peer's `far`. */
-static inline uint64_t mca_pml_spec_costs_begin(mca_pml_spec_peer_t *peer,
-                                                const spec_copies_t *copies, size_t length)
+static inline uint64_t mca_pml_spec_costs_begin(mca_pml_spec_peer_t *peer, spec_copies_t *copies,
+                                                size_t length)
 {
     return length > peer->eager_limit && MCA_PML_SPEC_SEEN(peer->ends_known)
-                   && spec_ends_samples(&peer->ends, &peer->far, copies, peer->eager_most, length)
+                   && spec_ends_samples(&peer->ends, copies, peer->eager_most, length)
                ? spec_now()
                : 0;
 }

@@ -8,8 +8,7 @@
 #include "opal/include/spec/class.h"
 
 /* Pieces of a message with gaps have at least so many bytes: a FIN each is little beside them. */
-#define PACKED  UINT64_C(131072)
-#define ELEMENT 64 /* and may lack less than that */
+#define PACKED UINT64_C(131072)
 
 static void pipe_construct(mca_pml_spec_pipe_t *p)
 {
@@ -37,8 +36,11 @@ static bool has_gaps(const mca_pml_spec_transfer_args_t *args)
 
 static void end(mca_pml_spec_pipe_t *p)
 {
-    if (p->began > 0) {
-        spec_stage_gaps_moved(&mca_pml_spec_stage_gaps, p->args.length, spec_now() - p->began);
+    if (NULL != p->peer) {
+        if (p->began > 0) {
+            spec_stage_gaps_moved(&p->peer->gaps, p->args.length, spec_now() - p->began);
+        }
+        mca_pml_spec_comm_put(p->peer->comm);
     }
     opal_convertor_cleanup(&p->convertor);
     if (NULL != p->key) {
@@ -83,6 +85,7 @@ static void pass_on(mca_pml_spec_pipe_t *p, const spec_pipe_piece_t *piece, bool
         mca_pml_spec_transfer_start(&args);
         return;
     }
+    p->began = 0; /* it says nothing of the transport */
     mca_pml_spec_fall_back(&args);
     piece_ended(p, piece->slot);
 }
@@ -105,7 +108,7 @@ static void pack(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)
     const uint64_t start = spec_now();
     opal_convertor_set_position(&p->convertor, &position);
     opal_convertor_pack(&p->convertor, &iov, &iovs, &n);
-    spec_stage_gaps_packed(&mca_pml_spec_stage_gaps, n, spec_now() - start);
+    spec_stage_gaps_packed(&p->peer->gaps, n, spec_now() - start);
     spec_pipe_shorten(&p->pipe, piece, n);
 }
 
@@ -166,6 +169,7 @@ static bool prepare(mca_pml_spec_pipe_t *p)
     p->memory = NULL;
     p->key = NULL;
     p->began = 0;
+    p->peer = NULL;
     if (is_copied(args)) {
         const uint64_t pieces = (args->length + p->pipe.piece - 1) / p->pipe.piece;
         p->size = p->pipe.piece * (pieces < SPEC_PIPE_MOST ? pieces : SPEC_PIPE_MOST);
@@ -197,8 +201,11 @@ void mca_pml_spec_pipe_begin(const mca_pml_spec_transfer_args_t *args)
         args->length,
         MCA_PML_SPEC_GLANCE(mca_pml_spec_transfer_peer(args)->policy.for_rtr.ps_per_byte));
     if (has_gaps(args)) {
-        spec_pipe_init(&p->pipe, args->length, spec_pipe_at_once(args->length, PACKED) + ELEMENT,
-                       SPEC_PIPE_MOST);
+        const uint64_t piece = spec_pipe_at_once(args->length, PACKED);
+        const uint64_t pieces = (args->length + piece - 1) / piece;
+        /* One more, if all were shortened, waits for a slot. */
+        spec_pipe_init(&p->pipe, args->length, piece,
+                       pieces < SPEC_PIPE_MOST ? (uint32_t) pieces : SPEC_PIPE_MOST);
     } else if (is_copied(args)) {
         spec_pipe_init(&p->pipe, args->length, plan.piece, plan.slots);
     } else {
@@ -216,6 +223,11 @@ void mca_pml_spec_pipe_begin(const mca_pml_spec_transfer_args_t *args)
     p->args.ended = piece_ended;
     p->args.pipe = p;
     p->args.local_key = p->key;
-    p->began = has_gaps(args) ? spec_now() : 0;
+    if (has_gaps(args)) {
+        p->began = spec_now();
+        p->peer = mca_pml_spec_transfer_peer(args);
+        mca_pml_spec_comm_retain(
+            p->peer->comm); /* the request may be gone when the last piece has ended */
+    }
     drive(p);
 }

@@ -22,6 +22,7 @@ typedef struct mca_pml_spec_pipe {
     char *memory;                            /* of the slots of a send, else NULL */
     size_t size;                             /* of that, bytes */
     uint64_t began;                          /* of one with gaps; 0: not timed */
+    mca_pml_spec_peer_t *peer;               /* likewise, and its communicator is kept; else NULL */
     mca_btl_base_registration_handle_t *key; /* the local side's */
     union {
         char bytes[MCA_PML_SPEC_KEY_MAX];

@@ -329,6 +329,15 @@ void iw_agent_destroy(iw_agent_t *a)
     free(a);
 }
 
+/* In charge it sleeps until a deadline from before: what has just been sent has one of its own, and what waits for more it does
+ * not know of. */
+static inline void tell_if_in_charge(iw_agent_t *a)
+{
+    if (atomic_load_explicit(&a->in_charge, memory_order_relaxed)) {
+        wake(a);
+    }
+}
+
 void iw_agent_lock(iw_agent_t *a)
 {
     if (0 != pthread_mutex_trylock(&a->lock)) {
@@ -340,7 +349,9 @@ void iw_agent_lock(iw_agent_t *a)
 
 void iw_agent_unlock(iw_agent_t *a)
 {
-    iw_port_be_brief(a->port, false);
+    if (iw_port_be_brief(a->port, false) && iw_engine_has_output(a->engine)) {
+        tell_if_in_charge(a); /* it sleeps until a deadline from before */
+    }
     pthread_mutex_unlock(&a->lock);
 }
 
@@ -368,17 +379,8 @@ bool iw_agent_enter(iw_agent_t *a)
     if (0 != pthread_mutex_trylock(&a->lock)) {
         return false;
     }
-    iw_port_be_brief(a->port, sends_much(a));
+    (void) iw_port_be_brief(a->port, sends_much(a));
     return true;
-}
-
-/* In charge it sleeps until a deadline from before: what has just been sent has one of its own, and what waits for more it does
- * not know of. */
-static inline void tell_if_in_charge(iw_agent_t *a)
-{
-    if (atomic_load_explicit(&a->in_charge, memory_order_relaxed)) {
-        wake(a);
-    }
 }
 
 void iw_agent_gather(iw_agent_t *a)

@@ -271,9 +271,11 @@ void iw_port_give_way(iw_port_t *p, bool begins)
     p->gives_way = begins;
 }
 
-void iw_port_be_brief(iw_port_t *p, bool begins)
+bool iw_port_be_brief(iw_port_t *p, bool begins)
 {
+    const bool was = p->is_brief;
     p->is_brief = begins;
+    return was;
 }
 
 bool iw_port_is_wanted(const iw_port_t *p)

@@ -96,8 +96,8 @@ bool iw_port_is_wanted(const iw_port_t *port);
  * back at once. */
 void iw_port_give_way(iw_port_t *port, bool begins);
 /* The same: progress sends no more than a few datagrams. For a caller that may poll only once, beside
- * another thread that sends. */
-void iw_port_be_brief(iw_port_t *port, bool begins);
+ * another thread that sends. Was it so before? */
+bool iw_port_be_brief(iw_port_t *port, bool begins);
 
 /* Sleep until a datagram comes, a timer is due, the kernel has room again for what it did not take, `wake` (a file descriptor, or -1) becomes readable
  * or timeout_ns has passed. True: `wake` is readable. */
