@@ -45,7 +45,7 @@ static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_r
 static bool can_put(const mca_pml_spec_send_request_t *sendreq)
 {
     const mca_pml_spec_peer_t *peer = sendreq->peer;
-    return !sendreq->fits && (sendreq->is_flat || mca_pml_spec_send_stages(sendreq))
+    return !sendreq->fits && (sendreq->is_flat || sendreq->packs)
            && ((peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)
                || mca_pml_spec_cico_may(peer, sendreq->req_send.req_bytes_packed));
 }
@@ -298,6 +298,7 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
     sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat)
                     && !(length > peer->eager_most
                          && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
+    sendreq->packs = !sendreq->fits && mca_pml_spec_send_stages(sendreq);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         mca_pml_spec_stage_send(sendreq);

@@ -31,7 +31,7 @@ static bool is_copied(const mca_pml_spec_transfer_args_t *args)
 /* Likewise, and packed? */
 static bool has_gaps(const mca_pml_spec_transfer_args_t *args)
 {
-    return is_copied(args) && !((const mca_pml_spec_send_request_t *) args->request)->on_device;
+    return is_copied(args) && ((const mca_pml_spec_send_request_t *) args->request)->packs;
 }
 
 static void end(mca_pml_spec_pipe_t *p)
@@ -127,7 +127,7 @@ static void bring(mca_pml_spec_pipe_t *p, spec_pipe_piece_t *piece)
         pass_on(p, piece, false);
         return;
     }
-    if (!sendreq->on_device) {
+    if (sendreq->packs) {
         pack(p, piece);
         mca_pml_spec_send_leave(sendreq);
         pass_on(p, piece, true);
@@ -180,9 +180,10 @@ static bool prepare(mca_pml_spec_pipe_t *p)
         if (has_gaps(args)) {
             const mca_pml_spec_send_request_t *sendreq = args->request;
             const mca_pml_base_request_t *base = &sendreq->req_send.req_base;
-            opal_convertor_copy_and_prepare_for_send(sendreq->peer->proc->super.proc_convertor,
-                                                     &base->req_datatype->super, base->req_count,
-                                                     base->req_addr, 0, &p->convertor);
+            opal_convertor_copy_and_prepare_for_send(
+                sendreq->peer->proc->super.proc_convertor, &base->req_datatype->super,
+                base->req_count, base->req_addr, mca_pml_spec_convertor_flags(false),
+                &p->convertor);
         }
         local.local = p->memory;
         local.length = p->size;
