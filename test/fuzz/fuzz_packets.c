@@ -134,9 +134,22 @@ static bool within(uint64_t address, uint64_t size, const uint8_t *memory, size_
            && size <= span - (address - base);
 }
 
+/* What a receive with gaps has for as long as it is staged. */
+static bool touches_staging(uint64_t address, uint64_t size)
+{
+    const mca_pml_spec_recv_request_t *recvreq;
+    bool found = false;
+    for (uint32_t cursor = 0;
+         NULL != (recvreq = spec_handle_next(&mca_pml_spec.recv_handles, &cursor));) {
+        found |= recvreq->staged
+                 && within(address, size, (const uint8_t *) recvreq->flat, recvreq->capacity);
+    }
+    return found;
+}
+
 static bool touches(uint64_t address, uint64_t size, bool write)
 {
-    bool found = false;
+    bool found = write && touches_staging(address, size);
     for (unsigned i = 0; i < w.outs && !write; ++i) {
         found |= within(address, size, w.out[i].memory, span(w.out[i].length, w.out[i].gaps));
     }
