@@ -51,12 +51,6 @@ static mca_bml_base_btl_t *putting_btl(mca_bml_base_endpoint_t *endpoint)
     return NULL;
 }
 
-/* May its RTR name a ring, where no transport can put? */
-static bool ring_is_possible(const mca_pml_spec_recv_request_t *recvreq)
-{
-    return recvreq->is_flat && mca_pml_spec_cico_may(recvreq->peer, recvreq->capacity);
-}
-
 mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recvreq)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
@@ -76,7 +70,8 @@ mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recv
     if (mca_pml_spec_ends_fit(recvreq->peer, recvreq->capacity, true)) {
         return MCA_PML_SPEC_RTR_SMALL;
     }
-    const bool by_ring = ring_is_possible(recvreq);
+    /* A ring, where no transport can put. (Not for a buffer with gaps, which is staged for transports that can.) */
+    const bool by_ring = mca_pml_spec_cico_may(recvreq->peer, recvreq->capacity);
     if (!(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) && !by_ring) {
         return MCA_PML_SPEC_RTR_NO_PUT;
     }
