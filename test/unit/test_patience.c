@@ -97,18 +97,38 @@ static void waiting_in_vain_is_bounded(void **state)
     }
 }
 
+/* The first crossing of which it is known what it cost pays for as long a wait as any; it does so once. */
+static void the_first_wait_is_on_credit(void **state)
+{
+    (void) state;
+    spec_patience_t p = {0};
+    spec_patience_crossed(&p, MIB);
+    spec_patience_moved(&p, MIB, 400000);
+    assert_int_equal(p.balance, 0);
+    spec_patience_crossed(&p, MIB);
+    const uint64_t worth = spec_patience_worth(&p, MIB);
+    assert_int_equal(p.balance, worth / SPEC_PATIENCE_KEEP);
+    spec_patience_waited(&p, MIB, p.balance, false);
+    for (unsigned i = 1; i < 10; ++i) {
+        spec_patience_crossed(&p, MIB);
+        assert_int_equal(p.balance, i * (worth / SPEC_PATIENCE_TRY));
+    }
+}
+
 /* An account is not overdrawn, by a process that did not run for a while either, nor is much saved. */
 static void the_account_has_limits(void **state)
 {
     (void) state;
     spec_patience_t p = new_patience();
     spec_patience_crossed(&p, MIB);
+    spec_patience_waited(&p, MIB, 1000 * MS, false);
+    assert_int_equal(p.balance, 0);
+    assert_int_equal(spec_patience_of(&p), 0);
+    spec_patience_crossed(&p, MIB);
     assert_in_range(p.balance, LONG / SPEC_PATIENCE_TRY - 100, LONG / SPEC_PATIENCE_TRY);
     spec_patience_waited(&p, MIB, 1000, true);
     assert_int_equal(p.balance, SPEC_PATIENCE_MOST_NS); /* an eighth of 88 ms is more */
     spec_patience_waited(&p, MIB, 1000 * MS, false);
-    assert_int_equal(p.balance, 0);
-    assert_int_equal(spec_patience_of(&p), 0);
     for (int i = 0; i < 100; ++i) {
         spec_patience_crossed(&p, SPEC_PATIENCE_LEAST);
     }
@@ -221,6 +241,7 @@ int main(void)
         cmocka_unit_test(nobody_waits_where_nothing_moves_by_itself),
         cmocka_unit_test(the_wait_follows_the_crossings),
         cmocka_unit_test(waiting_in_vain_is_bounded),
+        cmocka_unit_test(the_first_wait_is_on_credit),
         cmocka_unit_test(the_account_has_limits),
         cmocka_unit_test(the_time_of_a_transfer_is_the_fastest_lately),
         cmocka_unit_test(two_that_cross_soon_meet),

@@ -7,7 +7,8 @@
  *
  * What it may cost is an account of time. A crossed RTR brings 1/SPEC_PATIENCE_TRY of the time that its message takes
  * to move, one that was waited for 1/SPEC_PATIENCE_GAIN of it; waiting takes what it takes, and needs a
- * balance. So where it is of no use it takes less than one in SPEC_PATIENCE_TRY of the transfers' time.
+ * balance. So where it is of no use it takes less than one in SPEC_PATIENCE_TRY of the transfers' time. The first crossing brings
+ * as much as is kept, once: adaptation would have stopped the RTRs before a wait that is long enough was saved up.
  *
  * Pure; times in nanoseconds, lengths in bytes. Threads: the caller's lock. */
 #ifndef SPEC_PATIENCE_H
@@ -32,7 +33,8 @@ typedef struct spec_patience {
     uint32_t balance; /* what may be waited */
     /* Of a transfer to or from the peer, about the fastest lately, in picoseconds; 0: none was seen. Read without the lock, too. */
     uint32_t ps_per_byte;
-    bool vain; /* the last wait was in vain, as far as is known */
+    bool vain;     /* the last wait was in vain, as far as is known */
+    bool advanced; /* the account has had its advance */
 } spec_patience_t;
 
 /* Fields that are read without the lock, as they were a moment ago. */
@@ -73,7 +75,9 @@ static inline void spec_patience_earn(spec_patience_t *p, uint64_t worth, uint32
 /* An RTR for a message of about this length crossed the RTS, or its RTS came just after the receive. */
 static inline void spec_patience_crossed(spec_patience_t *p, uint64_t length)
 {
-    spec_patience_earn(p, spec_patience_worth(p, length), SPEC_PATIENCE_TRY);
+    const uint64_t worth = spec_patience_worth(p, length);
+    spec_patience_earn(p, worth, p->advanced ? SPEC_PATIENCE_TRY : SPEC_PATIENCE_KEEP);
+    p->advanced |= worth > 0;
     if (0 == p->wait) {
         spec_patience_set(&p->wait, SPEC_PATIENCE_FIRST_NS);
     } else if (p->vain) {
