@@ -46,20 +46,20 @@ int down, up;
     if \
     :: CHOOSE(NMSG, MSG_DOWN) \
     :: CHOOSE(NMSG, FIN_DOWN); pick = FIN(pick) \
-    :: CHOOSE(TAGS, REVOKED_DOWN); pick = REVOKED(pick) \
+    :: CHOOSE(KINDS, REVOKED_DOWN); pick = REVOKED(pick) \
     fi; \
     down = down & ~(1 << pick)
 #define TAKE_UP \
     if \
     :: CHOOSE(NRECV, RTR_UP) \
-    :: CHOOSE(TAGS, REVOKE_UP); pick = REVOKE(pick) \
+    :: CHOOSE(KINDS, REVOKE_UP); pick = REVOKE(pick) \
     fi; \
     up = up & ~(1 << pick)
 
 #else
 
-chan down = [2 * NMSG + TAGS] of { byte };
-chan up = [NRECV + TAGS] of { byte };
+chan down = [2 * NMSG + KINDS] of { byte };
+chan up = [NRECV + KINDS] of { byte };
 #define DOWN_IS_EMPTY (len(down) == 0)
 #define UP_IS_EMPTY   (len(up) == 0)
 #define NO_RTR_IS_UP  UP_IS_EMPTY

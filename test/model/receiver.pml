@@ -80,6 +80,7 @@ inline speculate(r, t)
     for (i : 0 .. NRECV - 1) {
         if
         :: i < r && rstate[i] == POSTED && rpat[i] == t -> n = n + (RULE_K_COUNTS_ALL || rhas[i])
+        :: i < r && rstate[i] == POSTED && rpat[i] != t && t == ANY_TAG && RULE_FIRST -> found = true
         :: i < r && rstate[i] == POSTED && rpat[i] != t && FITS(rpat[i], t) -> found = RULE_WILDCARD
         :: else
         fi
@@ -131,7 +132,7 @@ inline post_receive(pattern, buffer)
         match_up(found, hit)
     :: else ->
         if
-        :: buffer > 0 && !stopped[pattern] -> speculate(hit, pattern)
+        :: buffer > 0 && MAY_OFFER(pattern) && !IS_STOPPED(pattern) -> speculate(hit, pattern)
         :: else -> SAY("post %d %d : posted quiet\n", pattern, buffer); rcap[hit] = 0
         fi
     fi
@@ -140,7 +141,7 @@ inline post_receive(pattern, buffer)
 /* spec_recv_revoke_done, for every tag. */
 inline finish_revokes()
 {
-    for (k : 0 .. TAGS - 1) {
+    for (k : 0 .. KINDS - 1) {
         if
         :: hold[k] == ANSWERED && (e >= vs[k] || !RULE_S) ->
             SAY("revoke_done %d\n", k);
@@ -273,7 +274,7 @@ inline cancel_receive(r)
     for (i : 0 .. NRECV - 1) {
         n = n + (rstate[i] == POSTED && rpat[i] == q && rhas[i])
     }
-    first = n > 0 && IS_EXACT(q) && RULE_REVOKE;
+    first = n > 0 && MAY_OFFER(q) && RULE_REVOKE;
     if
     :: first -> first = hold[q] == NO_HOLD
     :: else
@@ -295,7 +296,7 @@ inline cancel_receive(r)
 #endif
     found = true; /* no RTR counts on it */
     for (i : 0 .. NRECV - 1) {
-        found = found && (!IS_EXACT(q) || !RULE_REVOKE || rstate[i] != POSTED || rpat[i] != q || !rhas[i] ||
+        found = found && (!MAY_OFFER(q) || !RULE_REVOKE || rstate[i] != POSTED || rpat[i] != q || !rhas[i] ||
                           i < r || i > r && (!RULE_REVOKE_BY_TAG || !RULE_WITHDRAW_ALL))
     }
     if

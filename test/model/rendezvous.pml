@@ -21,6 +21,7 @@
 #endif
 /* REORDER      packets may overtake each other (default: each direction in order)
  * WILDCARDS=1  receives for (*,*)             WILDCARDS=2  also for (*,t) and (s,*)
+ * ANYTAG       receives for (s,*) may send RTRs (with WILDCARDS=2)
  * CANCEL       receives may be cancelled
  * CLAIMS       and their RTRs be withdrawn without the sender (core/spec_claim.h)
  * ADAPT        an RTS may carry STOP; the receiver resumes when it likes
@@ -42,6 +43,22 @@
 #define FITS(pattern, tag) \
     (pattern == tag || pattern == ANY || pattern == ANY_TAG || pattern == ANY_SRC + tag)
 #define IS_EXACT(pattern) (pattern < TAGS)
+/* Patterns that may send RTRs, and what they name. */
+#ifdef ANYTAG
+#if TAGS == 1 /* a literal, for CHOOSE */
+#define KINDS 3
+#elif TAGS == 2
+#define KINDS 4
+#else
+#define KINDS 5
+#endif
+#define MAY_OFFER(pattern)   (pattern < TAGS || pattern == ANY_TAG)
+#define NAMES(pattern, tag)  (pattern == tag || pattern == ANY_TAG)
+#else
+#define KINDS                TAGS
+#define MAY_OFFER(pattern)   IS_EXACT(pattern)
+#define NAMES(pattern, tag)  (pattern == tag)
+#endif
 #define IS_ANY_SRC(pattern) (pattern == ANY || pattern >= ANY_SRC)
 #define NONE 255
 
@@ -116,14 +133,16 @@ byte e;      /* next sequence number to process */
 byte ctl_no; /* next number of the control stream */
 bit stopped[TAGS];
 
-/* A REVOKE exchange per tag; not NO_HOLD: nothing new speculates. */
+#define IS_STOPPED(t) (t < TAGS && stopped[(t < TAGS -> t : 0)])
+
+/* A REVOKE exchange per tag, and for any; not NO_HOLD: nothing new speculates. */
 #define NO_HOLD  0
 #define ASKED    1 /* REVOKE flies */
 #define ASK_HELD 2 /* at the sender, before its turn */
 #define REPLIED  3 /* REVOKED flies */
 #define ANSWERED 4 /* and is here: wait for the messages before S */
-byte hold[TAGS];
-byte vno[TAGS], vs[TAGS];
+byte hold[KINDS];
+byte vno[KINDS], vs[KINDS];
 
 /* How many there are, to be asked by guards. */
 byte posted, writing, fetching;
@@ -185,7 +204,7 @@ inline check_state()
         for (i : 0 .. NRECV - 1) {
             PROPERTY(no_deadlock, rstate[i] != AWAITING_FIN && !rwant[i]);
         }
-        for (i : 0 .. TAGS - 1) {
+        for (i : 0 .. KINDS - 1) {
             PROPERTY(no_deadlock, hold[i] == NO_HOLD);
         }
     fi
@@ -201,7 +220,7 @@ inline forget()
         :: else
         fi
     }
-    for (i : 0 .. TAGS - 1) {
+    for (i : 0 .. KINDS - 1) {
         if
         :: hold[i] == ASKED || hold[i] == ASK_HELD -> vno[i] = vno[i] - ctl_nxt
         :: else -> vno[i] = 0
@@ -276,7 +295,6 @@ inline end_step()
 #define IS_CANCELLABLE(r) (rstate[r] == POSTED && !rwant[r])
 #define IS_FETCHING(r)    (rstate[r] == FETCHING)
 #define IS_WRITING(m)     (put[m] != NOT_WRITING)
-#define IS_STOPPED(t)     (stopped[t])
 #define MAY_BE_TAKEN(r)   (rstate[r] == POSTED && IS_ANY_SRC(rpat[r]))
 
 #ifdef PATIENT
@@ -326,6 +344,10 @@ end:
         :: tag = ANY
 #if WILDCARDS > 1
         :: tag = ANY_TAG
+#ifdef ANYTAG
+        :: tag = ANY_TAG;
+           size = LARGE
+#endif
         :: CHOOSE_TAG; tag = tag + ANY_SRC
 #endif
 #endif

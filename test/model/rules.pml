@@ -7,6 +7,9 @@
 #ifndef RULE_WILDCARD
 #define RULE_WILDCARD 1 /* no RTR behind a pending wildcard receive that could take the message */
 #endif
+#ifndef RULE_FIRST
+#define RULE_FIRST 1 /* a receive for any tag sends an RTR only if all that stand before it are alike */
+#endif
 #ifndef RULE_K
 #define RULE_K 1 /* an RTR tells how many receives of its tag stand before it */
 #endif

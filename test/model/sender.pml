@@ -38,7 +38,7 @@ inline send_message(t, its_size, stop)
     fi;
     for (i : 0 .. NRECV - 1) {
         if
-        :: rtr[i] == KEPT && rpat[i] == t && (RULE_USED_UP || CAN_PUT(its_size)) ->
+        :: rtr[i] == KEPT && NAMES(rpat[i], t) && (RULE_USED_UP || CAN_PUT(its_size)) ->
             if
             :: skip_[i] == 0 -> hit = i
             :: else -> skip_[i]--
@@ -105,7 +105,7 @@ inline admit(r)
     INVARIANT(honest_rtr_is_not_refused, seq <= nxt);
     do
     :: seq < nxt && RULE_N ->
-        n = n + (ring[seq % RING] == rpat[r] || !RULE_N_BY_TAG);
+        n = n + (NAMES(rpat[r], ring[seq % RING]) || !RULE_N_BY_TAG);
         seq++
     :: else -> break
     od;
@@ -123,6 +123,8 @@ inline admit(r)
             for (i : 0 .. NRECV - 1) {
                 INVARIANT(honest_rtr_is_not_refused,
                           i == r || rtr[i] != KEPT || rpat[i] != rpat[r] || skip_[i] != skip_[r]);
+                INVARIANT(honest_rtr_is_not_refused,
+                          i == r || rtr[i] != KEPT || (rpat[i] == ANY_TAG) == (rpat[r] == ANY_TAG));
             }
         fi
     fi
@@ -159,7 +161,7 @@ inline control_arrives(packet)
     fi;
     do
     :: found = NONE;
-        for (q : 0 .. NRECV + TAGS - 1) {
+        for (q : 0 .. NRECV + KINDS - 1) {
             if
             :: q < NRECV ->
                 if

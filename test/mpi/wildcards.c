@@ -268,9 +268,146 @@ static void not_collectives(void)
     FREE(b);
 }
 
+/* Two processes that send to each other and to themselves, in a communicator of their own. Receives for any source are the
+ * other's until this process sends to itself for the first time, which it does at some time; receives for itself stand between them.
+ * Of one source no message goes by another that its receive could have had. */
+enum { EACH = 12, RECEIVES = 24, TAKERS = RECEIVES + 2 * EACH };
+
+typedef struct sent {
+    int source, tag, number;
+} sent_t;
+
+static void send_some(MPI_Comm comm, int to, uint64_t seed, int from, int end, char *buf[EACH],
+                      MPI_Request request[EACH])
+{
+    for (int i = from; i < end; ++i) {
+        const int tag = tag_of(seed + (uint64_t) to, i);
+        const size_t n = sizeof(sent_t) + size_of(seed + (uint64_t) to, i);
+        int me;
+        MPI_Comm_rank(comm, &me);
+        buf[i] = tl_buf(n);
+        tl_fill(buf[i], n, tl_key(seed, me, to, tag, i));
+        memcpy(buf[i], &(sent_t){me, tag, i}, sizeof(sent_t));
+        MPI_Isend(buf[i], (int) n, MPI_BYTE, to, tag, comm, &request[i]);
+    }
+}
+
+/* What a receive got. */
+static sent_t got(const char *buf, const MPI_Status *status, uint64_t seed, int me)
+{
+    sent_t id;
+    int count;
+    MPI_Get_count(status, MPI_BYTE, &count);
+    memcpy(&id, buf, sizeof(id));
+    CHECK(status->MPI_SOURCE == id.source && status->MPI_TAG == id.tag,
+          "status says source %d tag %d, the message source %d tag %d", status->MPI_SOURCE,
+          status->MPI_TAG, id.source, id.tag);
+    CHECK((size_t) count == sizeof(id) + size_of(seed + (uint64_t) me, id.number),
+          "message %d of %d: wrong size %d", id.number, id.source, count);
+    const size_t at =
+        tl_differs_from(buf + sizeof(id), (size_t) count - sizeof(id),
+                        tl_key(seed, id.source, me, id.tag, (uint64_t) id.number), sizeof(id));
+    CHECK(at == (size_t) count - sizeof(id), "message %d of %d differs at byte %zu", id.number,
+          id.source, at + sizeof(id));
+    return id;
+}
+
+static void two_sources(MPI_Comm pair, uint64_t seed)
+{
+    enum { SPACE = ROOM + (int) sizeof(sent_t) };
+    MPI_Comm comm;
+    MPI_Request request[RECEIVES], out[2][EACH];
+    MPI_Status status;
+    char *buf[RECEIVES], *sent[2][EACH], *late = tl_buf(SPACE);
+    int source[RECEIVES], tag[RECEIVES], taker[2][EACH], takers = RECEIVES, left = 2 * EACH, me,
+                                                         flag;
+    MPI_Comm_dup(pair, &comm);
+    MPI_Comm_rank(comm, &me);
+    tl_rng_t rng = {.state = seed * 2 + (uint64_t) me};
+    tl_step("two sources, seed %llu", (unsigned long long) seed);
+    memset(taker, -1, sizeof(taker));
+    const int tags = (int) tl_below(&rng, 3), sources = (int) tl_below(&rng, 3);
+    for (int r = 0; r < RECEIVES; ++r) {
+        tag[r] = 0 == tags || (1 == tags && tl_below(&rng, 2) > 0) ? (int) tl_below(&rng, TAGS)
+                                                                   : MPI_ANY_TAG;
+        source[r] =
+            0 == sources || tl_below(&rng, 3) > 0 ? MPI_ANY_SOURCE : (int) tl_below(&rng, 2);
+        buf[r] = tl_buf(SPACE);
+        MPI_Irecv(buf[r], SPACE, MPI_BYTE, source[r], tag[r], comm, &request[r]);
+    }
+    if (tl_mix(seed) & 1) {
+        MPI_Barrier(pair); /* the offers are there */
+    }
+    const int first = (int) tl_below(&rng, EACH + 1);
+    send_some(comm, 1 - me, seed, 0, first, sent[0], out[0]);
+    if (tl_below(&rng, 2) > 0) {
+        tl_dither(&rng);
+    }
+    send_some(comm, me, seed, 0, EACH, sent[1], out[1]);
+    send_some(comm, 1 - me, seed, first, EACH, sent[0], out[0]);
+    while (left > 0) {
+        int r;
+        MPI_Testany(RECEIVES, request, &r, &flag, &status);
+        if (flag && MPI_UNDEFINED != r) {
+            const sent_t id = got(buf[r], &status, seed, me);
+            taker[id.source][id.number] = r;
+            --left;
+            continue;
+        }
+        MPI_Message message;
+        MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, &message, &status);
+        if (flag) {
+            MPI_Mrecv(late, SPACE, MPI_BYTE, &message, &status);
+            const sent_t id = got(late, &status, seed, me);
+            taker[id.source][id.number] = takers++;
+            --left;
+        }
+    }
+    for (int s = 0; s < 2; ++s) {
+        for (int i = 0; i < EACH; ++i) {
+            const int r = taker[s][i];
+            const int wanted = r < RECEIVES ? tag[r] : MPI_ANY_TAG;
+            CHECK(r >= 0, "message %d of %d did not come", i, s);
+            CHECK(r >= RECEIVES || MPI_ANY_SOURCE == source[r] || s == source[r],
+                  "receive %d for source %d got one of %d", r, source[r], s);
+            for (int before = 0; before < i; ++before) {
+                const int its_tag = tag_of(seed + (uint64_t) me, before);
+                CHECK((MPI_ANY_TAG != wanted && its_tag != wanted) || taker[s][before] < r,
+                      "message %d of %d went to receive %d, %d before it to %d", i, s, r, before,
+                      taker[s][before]);
+            }
+        }
+    }
+    MPI_Waitall(EACH, out[0], MPI_STATUSES_IGNORE);
+    MPI_Waitall(EACH, out[1], MPI_STATUSES_IGNORE);
+    for (int i = 0; i < EACH; ++i) {
+        FREE(sent[0][i]);
+        FREE(sent[1][i]);
+    }
+    for (int r = 0; r < RECEIVES; ++r) {
+        if (MPI_REQUEST_NULL != request[r]) {
+            MPI_Cancel(&request[r]);
+            MPI_Wait(&request[r], &status);
+            MPI_Test_cancelled(&status, &flag);
+            CHECK(flag, "receive %d could not be cancelled", r);
+            UNTOUCHED(buf[r], 0, SPACE);
+        }
+        FREE(buf[r]);
+    }
+    FREE(late);
+    MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "wildcards", 120);
+    MPI_Comm pair;
+    MPI_Comm_split(MPI_COMM_WORLD, tl.rank / 2, tl.rank, &pair);
+    const uint64_t pairs = (uint64_t) tl_option("--pairs", 30);
+    for (uint64_t seed = 1; seed <= pairs && (tl.rank | 1) < tl.size; ++seed) {
+        two_sources(pair, seed);
+    }
+    MPI_Comm_free(&pair);
     uint64_t rounds = (uint64_t) tl_option("--rounds", 40);
     for (uint64_t seed = 1; seed <= rounds; ++seed) {
         for (int order = 0; order < 3; ++order) {

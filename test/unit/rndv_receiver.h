@@ -47,6 +47,50 @@ static void cancelled(world_t *w, receive_t *r)
     r->state = CANCELLED;
 }
 
+static void process(world_t *w, sender_t *s, message_t *msg);
+
+static void send_revoke(sender_t *s, const spec_revoke_t *revoke)
+{
+    rtr_t *ctl = must_alloc(sizeof(*ctl));
+    CHECK(revoke->no == s->ctl.n);
+    ctl->ctl = (spec_ctl_t){.item = {.no = revoke->no}, .is_revoke = true, .tag = revoke->bin->tag};
+    array_add(&s->ctl, ctl);
+    put_in(&s->up, (packet_t){.kind = TO_SENDER, .ctl = ctl});
+}
+
+static void process_kept(world_t *w, sender_t *s)
+{
+    spec_item_t *item;
+    while (NULL != (item = spec_stream_take(&s->recv.msgs))) {
+        process(w, s, SPEC_ENTRY(item, message_t, item));
+    }
+}
+
+/* The second sender has sent; its messages are kept until this is over. */
+static void widen(world_t *w)
+{
+    spec_widen_t outcome;
+    spec_revoke_t *fresh;
+    const bool is_first = NARROWS == w->narrows;
+    w->narrows = WIDENS;
+    while (SPEC_WIDEN_ASK
+           == (outcome = spec_recv_widen(&w->sender[0].recv, &w->match, 0,
+                                         fresh = must_alloc(sizeof(*fresh))))) {
+        send_revoke(&w->sender[0], fresh);
+    }
+    free(fresh);
+    CHECK(SPEC_WIDEN_NO_MEMORY != outcome);
+    if (SPEC_WIDEN_DONE == outcome) {
+        ++*(is_first ? &widened_at_once : &widened_later);
+        for (size_t i = 0; i < w->receives.n; ++i) {
+            const receive_t *r = w->receives.item[i];
+            CHECK(NULL == r->posted.bin || (!r->posted.narrowed && r->posted.src == r->src));
+        }
+        w->narrows = WIDE;
+        process_kept(w, &w->sender[1]);
+    }
+}
+
 static void finish_revokes(world_t *w, sender_t *s)
 {
     spec_revoke_t *revoke;
@@ -63,6 +107,9 @@ static void finish_revokes(world_t *w, sender_t *s)
             ++revoked_away;
             cancelled(w, r);
         }
+    }
+    if (WIDENS == w->narrows) {
+        widen(w);
     }
 }
 
@@ -98,15 +145,15 @@ static void process(world_t *w, sender_t *s, message_t *msg)
 
 static void message_arrives(world_t *w, sender_t *s, message_t *msg)
 {
-    if (msg->item.no == s->recv.msgs.nxt) {
+    if (msg->item.no != s->recv.msgs.nxt) {
+        CHECK(spec_stream_keep(&s->recv.msgs, &msg->item));
+    } else if (s == &w->sender[1] && WIDE != w->narrows) {
+        CHECK(spec_stream_keep(&s->recv.msgs, &msg->item));
+        widen(w);
+    } else {
         ++s->recv.msgs.nxt;
         process(w, s, msg);
-    } else {
-        CHECK(spec_stream_keep(&s->recv.msgs, &msg->item));
-    }
-    spec_item_t *item;
-    while (NULL != (item = spec_stream_take(&s->recv.msgs))) {
-        process(w, s, SPEC_ENTRY(item, message_t, item));
+        process_kept(w, s);
     }
 }
 
@@ -132,22 +179,51 @@ static bool is_on_hold(const sender_t *s, int32_t tag)
     return false;
 }
 
+/* May it take messages with this tag? */
+static bool is_for(int32_t wanted, int32_t tag)
+{
+    return ANY == wanted ? tag >= 0 : wanted == tag;
+}
+
+/* By the rule. k: how many stand before it that it counts. */
+static bool may_offer(const world_t *w, const receive_t *r, uint32_t *k)
+{
+    bool may = true;
+    *k = 0;
+    for (size_t i = 0; i < w->model.receives.n; ++i) {
+        const receive_t *other = w->model.receives.entry[i].what;
+        const bool same_source = other->posted.src == r->posted.src;
+        if (other == r) {
+            continue;
+        }
+        if (same_source && other->tag == r->tag) {
+            ++*k;
+        } else if (same_source || ANY == other->posted.src) {
+            may &= ANY == r->tag
+                       ? other->tag < 0 && ANY != other->tag
+                       : (same_source && ANY != other->tag) || !is_for(other->tag, r->tag);
+        }
+    }
+    return may;
+}
+
 static void speculate(world_t *w, receive_t *r)
 {
-    sender_t *s = &w->sender[r->src];
+    sender_t *s = &w->sender[r->posted.src];
+    uint32_t k;
     spec_offer_t offer;
     if (w->words && (w->all_words || rng_percent(&w->rng, 70))) {
         r->posted.claim = (spec_claim_t){.at = &r->word, .no = (uint32_t) (r->handle >> 32)};
         spec_claim_offer(&r->posted.claim);
     }
     /* The model has r as its last receive already. */
-    bool expected = !model_wildcard_waits(&w->model, r->src, r->tag) && !is_on_hold(s, r->tag);
+    bool expected = may_offer(w, r, &k) && !is_on_hold(s, r->tag);
     CHECK(expected == spec_recv_speculate(&s->recv, &w->match, &r->posted, &offer));
     if (!expected) {
         return;
     }
     CHECK(offer.e == s->recv.msgs.nxt);
-    CHECK(offer.k == model_pending_exact(&w->model, r->src, r->tag) - 1);
+    CHECK(offer.k == k);
     CHECK(offer.no == s->ctl.n);
     rtr_t *rtr = must_alloc(sizeof(*rtr));
     rtr->ctl = (spec_ctl_t){.item = {.no = offer.no},
@@ -169,6 +245,11 @@ static void post(world_t *w, int32_t src, int32_t tag, uint64_t capacity, bool m
     array_add(&w->receives, r);
     r->src = r->posted.src = src;
     r->tag = r->posted.tag = tag;
+    if (ANY == src && NARROWS == w->narrows) {
+        r->posted.src = 0;
+        r->posted.narrowed = true;
+    }
+    r->sender = r->posted.src;
     r->capacity = capacity;
     r->handle = spec_handle_open(&w->handles, r);
     CHECK(0 != r->handle);
@@ -181,17 +262,18 @@ static void post(world_t *w, int32_t src, int32_t tag, uint64_t capacity, bool m
         return;
     }
     CHECK(0 == spec_match_post(&w->match, &r->posted));
-    if (may_speculate && ANY != src && ANY != tag && capacity > EAGER_LIMIT) {
+    if (may_speculate && ANY != r->posted.src && capacity > EAGER_LIMIT
+        && (WIDE == w->narrows || 0 == r->posted.src)) {
         speculate(w, r);
     }
 }
 
-/* How many messages with this tag, from the given one on. */
+/* How many messages with this tag, or any, from the given one on. */
 static uint32_t sent_since(const sender_t *s, uint32_t first, int32_t tag)
 {
     uint32_t n = 0;
     for (size_t i = first; i < s->log.n; ++i) {
-        n += ((const message_t *) s->log.item[i])->tag == tag;
+        n += is_for(tag, ((const message_t *) s->log.item[i])->tag);
     }
     return n;
 }
@@ -209,7 +291,7 @@ static bool is_sent(const sender_t *s, const receive_t *r)
 
 static void cancel(world_t *w, receive_t *r)
 {
-    sender_t *s = ANY == r->src ? NULL : &w->sender[r->src];
+    sender_t *s = ANY == r->sender ? NULL : &w->sender[r->sender];
     spec_revoke_t *fresh = must_alloc(sizeof(*fresh));
     spec_cancel_t outcome =
         spec_recv_cancel(NULL == s ? NULL : &s->recv, &w->match, &r->posted, fresh);
@@ -219,13 +301,8 @@ static void cancel(world_t *w, receive_t *r)
     CHECK(!w->all_words || (SPEC_CANCEL_ASK != outcome && SPEC_CANCEL_WAIT != outcome)
           || is_sent(s, r));
     if (spec_cancel_asks(outcome)) {
-        rtr_t *revoke = must_alloc(sizeof(*revoke));
-        CHECK(NULL != s);
-        CHECK(fresh->no == s->ctl.n);
-        revoke->ctl =
-            (spec_ctl_t){.item = {.no = fresh->no}, .is_revoke = true, .tag = r->posted.tag};
-        array_add(&s->ctl, revoke);
-        put_in(&s->up, (packet_t){.kind = TO_SENDER, .ctl = revoke});
+        CHECK(NULL != s && fresh->bin->tag == r->posted.tag);
+        send_revoke(s, fresh);
     } else {
         free(fresh);
     }

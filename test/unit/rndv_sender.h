@@ -11,7 +11,7 @@ static rtr_t *named_by_the_rule(sender_t *s, int32_t tag)
 {
     for (size_t i = 0; i < s->kept.n; ++i) {
         rtr_t *rtr = s->kept.item[i];
-        if (rtr->ctl.tag == tag && sent_since(s, rtr->first, tag) == rtr->ctl.k) {
+        if (is_for(rtr->ctl.tag, tag) && sent_since(s, rtr->first, rtr->ctl.tag) == rtr->ctl.k) {
             array_drop(&s->kept, i);
             return rtr;
         }
@@ -26,7 +26,9 @@ static void write_data(world_t *w, message_t *msg)
     CHECK(is_alive(r));
     CHECK(NULL == r->writer);
     CHECK(PENDING == r->state || r->matched == msg);
-    CHECK(r->src == msg->src && r->tag == msg->tag && msg->length <= r->capacity);
+    CHECK(r->sender == msg->src && is_for(r->tag, msg->tag) && msg->length <= r->capacity);
+    any_tag_used += ANY == r->tag;
+    any_source_used += ANY == r->src;
     r->writer = msg;
 }
 

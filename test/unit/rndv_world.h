@@ -27,6 +27,7 @@ typedef struct receive {
     spec_posted_t posted;
     recv_state_t state;
     int32_t src, tag;
+    int32_t sender; /* under which it was queued, or ANY */
     uint64_t capacity;
     uint64_t handle; /* 0 when closed */
     bool cancel_asked;
@@ -98,6 +99,11 @@ typedef struct world {
     unsigned senders;
     bool fifo, write_late;
     bool words, all_words; /* offers that can be withdrawn: any, all */
+    enum {
+        WIDE,
+        NARROWS,
+        WIDENS
+    } narrows; /* receives for any source are for the first sender, until the second sends */
     sender_t sender[SENDERS];
     spec_match_t match;
     spec_handle_table_t handles;
@@ -107,11 +113,13 @@ typedef struct world {
     uint32_t weight_send, weight_post, weight_cancel, weight_down, weight_up, weight_write;
     uint32_t ahead, pending; /* how far sends and receives get ahead of each other, at most */
     uint32_t percent_speculate, percent_wildcard, percent_large;
+    uint32_t wildcards; /* only for any source (1), any tag (2), both (3); 0: all kinds */
 } world_t;
 
 /* What happened, over all schedules: shows that the interesting cases were met. */
 static uint64_t offered, fates[SPEC_RTR_FATES], cancels[SPEC_CANCEL_WAIT + 1], revoked_away,
-    yielded, matched_meanwhile, past_ring, withdrawn;
+    yielded, matched_meanwhile, past_ring, withdrawn, any_tag_used, any_source_used,
+    widened_at_once, widened_later;
 static uint64_t seed_now;
 
 #define CHECK(condition)                                                                           \

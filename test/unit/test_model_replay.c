@@ -30,6 +30,8 @@
 #define ANY     TAGS       /* (any source, any tag) */
 #define ANY_TAG (TAGS + 1) /* (the sender, any tag) */
 #define ANY_SRC (TAGS + 2) /* (any source, tag) is ANY_SRC + tag */
+/* Of those that may send RTRs. */
+#define KINDS (TAGS + 2)
 /* Source of the messages of the model, and of those of another sender. */
 #define SENDER  0
 #define ANOTHER 1
@@ -49,6 +51,8 @@ static const char *const parameters[] = {
     "-DREORDER -DCANCEL -DCLAIMS -DPATIENT -DADAPT",
     "-DREORDER -DCANCEL -DCLAIMS -DPATIENT -DSYNC",
     "-DWILDCARDS=1 -DCANCEL -DCLAIMS -DADAPT",
+    "-DREORDER -DWILDCARDS=2 -DANYTAG -DCANCEL -DPATIENT",
+    "-DREORDER -DWILDCARDS=2 -DANYTAG -DCANCEL -DCLAIMS -DSYNC",
 };
 #define PARAMETERS (sizeof(parameters) / sizeof(parameters[0]))
 
@@ -80,7 +84,7 @@ typedef struct world {
     spec_recv_t recv;
     message_t message[MESSAGES];
     receive_t receive[RECEIVES];
-    revocation_t revocation[TAGS];
+    revocation_t revocation[KINDS];
     int messages, receives;
     bool words;      /* offers can be withdrawn */
     char said[1024]; /* what the core decided at the latest event */
@@ -102,6 +106,11 @@ static int32_t tag_of(int pattern)
     return ANY == pattern || ANY_TAG == pattern ? SPEC_ANY
            : pattern >= ANY_SRC                 ? pattern - ANY_SRC
                                                 : pattern;
+}
+
+static int kind_of(int32_t tag)
+{
+    return SPEC_ANY == tag ? ANY_TAG : tag;
 }
 
 static int32_t source_of(int pattern)
@@ -199,7 +208,7 @@ static void cancel(world_t *w, int r)
                                           : "too late");
         return;
     }
-    w->revocation[p->tag] = (revocation_t){
+    w->revocation[kind_of(p->tag)] = (revocation_t){
         .under_way = fresh,
         .packet = {.item = {.no = fresh->no}, .is_revoke = true, .tag = p->tag},
         .no = fresh->no,
@@ -217,11 +226,12 @@ static void control_turn(world_t *w, spec_ctl_t *ctl)
     spec_node_t dropped;
     int n = 0;
     spec_list_init(&dropped);
-    w->revocation[ctl->tag].s = spec_send_revoke(&w->send, ctl->tag, &dropped);
+    revocation_t *revocation = &w->revocation[kind_of(ctl->tag)];
+    revocation->s = spec_send_revoke(&w->send, ctl->tag, &dropped);
     while (NULL != spec_list_pop(&dropped)) {
         ++n;
     }
-    say(w, "revoke %d : %u %d\n", ctl->tag, w->revocation[ctl->tag].s, n);
+    say(w, "revoke %d : %u %d\n", kind_of(ctl->tag), revocation->s, n);
 }
 
 static void control(world_t *w, int packet)
@@ -243,25 +253,25 @@ static void control(world_t *w, int packet)
 /* The order in which exchanges of several tags end does not matter: told by tag, as the model does. */
 static void finish_revokes(world_t *w)
 {
-    spec_node_t gone[TAGS], one, *n;
-    bool is_done[TAGS] = {false};
+    spec_node_t gone[KINDS], one, *n;
+    bool is_done[KINDS] = {false};
     spec_revoke_t *revoke;
     spec_list_init(&one);
     while (NULL != (revoke = spec_recv_revoke_done(&w->recv, &w->match, &one))) {
-        const int32_t tag = revoke->bin->tag;
-        assert_ptr_equal(w->revocation[tag].under_way, revoke);
-        w->revocation[tag].under_way = NULL;
+        const int kind = kind_of(revoke->bin->tag);
+        assert_ptr_equal(w->revocation[kind].under_way, revoke);
+        w->revocation[kind].under_way = NULL;
         free(revoke);
-        is_done[tag] = true;
-        spec_list_init(&gone[tag]);
+        is_done[kind] = true;
+        spec_list_init(&gone[kind]);
         while (NULL != (n = spec_list_pop(&one))) {
-            spec_list_append(&gone[tag], n);
+            spec_list_append(&gone[kind], n);
         }
     }
-    for (int tag = 0; tag < TAGS; ++tag) {
-        if (is_done[tag]) {
-            say(w, "revoke_done %d\n", tag);
-            while (NULL != (n = spec_list_pop(&gone[tag]))) {
+    for (int kind = 0; kind < KINDS; ++kind) {
+        if (is_done[kind]) {
+            say(w, "revoke_done %d\n", kind);
+            while (NULL != (n = spec_list_pop(&gone[kind]))) {
                 say(w, "cancelled %d\n", index_of(w, SPEC_ENTRY(n, spec_posted_t, node)));
             }
         }
@@ -308,11 +318,11 @@ static void message(world_t *w, int m)
     finish_revokes(w);
 }
 
-static void revoked(world_t *w, int tag)
+static void revoked(world_t *w, int kind)
 {
-    const revocation_t *r = &w->revocation[tag];
-    say(w, "revoked %d\n", tag);
-    if (!spec_recv_revoked(&w->recv, r->no, tag, r->s)) {
+    const revocation_t *r = &w->revocation[kind];
+    say(w, "revoked %d\n", kind);
+    if (!spec_recv_revoked(&w->recv, r->no, tag_of(kind), r->s)) {
         say(w, "refused\n");
     }
     finish_revokes(w);
@@ -419,7 +429,7 @@ static const char *replay(FILE *in, bool words)
     if ('\0' == wrong[0] && !is_whole) {
         snprintf(wrong, sizeof(wrong), "the trace has no end");
     }
-    for (int i = 0; i < TAGS; ++i) {
+    for (int i = 0; i < KINDS; ++i) {
         free(w->revocation[i].under_way);
     }
     spec_list_init(&left);

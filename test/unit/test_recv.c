@@ -674,6 +674,129 @@ static void what_comes_before_the_epoch_is_known_waits_for_it(void **state)
     assert_null(spec_list_pop(&left));
 }
 
+/* ---- any tag ---- */
+
+static void any_tag_offers_if_it_is_the_first(void **state)
+{
+    (void) state;
+    spec_posted_t a = {0}, b = {0}, exact = {0}, elsewhere = {0}, other = {0}, own = {0};
+    post(&elsewhere, 2, T);
+    offers(&a, ME, ANY, 0);
+    offers(&b, ME, ANY, 1);
+    stays_silent(&exact, ME, T);
+    offers(&own, ME, -T, 0); /* of Open MPI's own */
+    message_to(&a, ME, T + 1);
+    message_to(&b, ME, T);
+    stays_silent(&other, ME, ANY);
+    message_to(&exact, ME, T);
+    message_to(&other, ME, T);
+    offers(&a, ME, ANY, 0);
+    message_to(&a, ME, T);
+    post(&b, ANY, T);
+    stays_silent(&other, ME, ANY);
+}
+
+/* ---- receives for any source of one ---- */
+
+static void narrowed(spec_posted_t *p, int32_t tag)
+{
+    p->narrowed = true;
+    post(p, ME, tag);
+}
+
+static void widens(spec_widen_t expected, spec_revoke_t *revoke)
+{
+    assert_int_equal(spec_recv_widen(&r, &m, ME, revoke), expected);
+}
+
+/* A message of the second source. */
+static void second_to(spec_posted_t *expected, int32_t tag)
+{
+    spec_posted_t *p = spec_match_find_posted(&m, 2, tag);
+    assert_ptr_equal(p, expected);
+    if (NULL != p) {
+        spec_match_remove_posted(&m, p);
+    }
+}
+
+static void without_rtrs_they_are_widened_at_once(void **state)
+{
+    (void) state;
+    enum { MANY = 500 };
+    static spec_posted_t many[MANY];
+    spec_posted_t exact = {0}, first = {0};
+    spec_revoke_t revoke;
+    narrowed(&first, T);
+    post(&exact, ME, T);
+    for (int i = 0; i < MANY; ++i) { /* the table grows while they are moved */
+        many[i] = (spec_posted_t){0};
+        narrowed(&many[i], i % 3 > 0 ? T : T + 1 + i);
+    }
+    widens(SPEC_WIDEN_DONE, &revoke);
+    assert_int_equal(m.posted_n, MANY + 2);
+    assert_int_equal(m.wild_n, MANY + 1);
+    assert_int_equal(exact.src, ME);
+    second_to(&first, T);
+    for (int i = 0; i < MANY; ++i) {
+        if (i % 3 > 0) {
+            second_to(&many[i], T); /* in their order */
+        }
+    }
+    message_to(&exact, ME, T);
+    widens(SPEC_WIDEN_DONE, &revoke);
+}
+
+/* Those at or before the last that may be written to wait for REVOKED; others do not. */
+static void those_with_rtrs_are_widened_when_no_rtr_is_used(void **state)
+{
+    (void) state;
+    spec_posted_t p[4] = {{.order = 0}}, later = {0};
+    spec_revoke_t revoke, unused;
+    narrowed(&p[0], T);
+    p[1].narrowed = true;
+    offers(&p[1], ME, T, 1);
+    narrowed(&p[2], T);
+    narrowed(&p[3], ANY);
+    widens(SPEC_WIDEN_ASK, &revoke);
+    assert_ptr_equal(revoke.bin, p[1].bin);
+    assert_int_equal(p[1].bin->revoking, 1);
+    widens(SPEC_WIDEN_WAIT, &unused);
+    assert_int_equal(p[0].src, ME);
+    assert_int_equal(p[1].src, ME);
+    assert_int_equal(p[2].src, ANY);
+    assert_int_equal(p[3].src, ANY);
+    post(&later, ANY, T);
+    message_to(&p[0], ME, T);
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 1));
+    done(&revoke);
+    widens(SPEC_WIDEN_DONE, &unused);
+    second_to(&p[1], T);
+    second_to(&p[2], T);
+    second_to(&p[3], T);
+    second_to(&later, T);
+    assert_int_equal(m.posted_n, 0);
+    assert_int_equal(m.wild_n, 0);
+}
+
+/* One whose offer could be withdrawn is widened at once, and its bin waits for REVOKED. */
+static void a_withdrawn_one_is_widened_at_once(void **state)
+{
+    (void) state;
+    spec_posted_t p = {0}, next = {0};
+    spec_revoke_t revoke, unused;
+    uint64_t word = 0;
+    p.narrowed = true;
+    p.claim = (spec_claim_t){.at = &word, .no = 1};
+    spec_claim_offer(&p.claim);
+    offers(&p, ME, T, 0);
+    widens(SPEC_WIDEN_ASK, &revoke);
+    widens(SPEC_WIDEN_DONE, &unused);
+    second_to(&p, T);
+    stays_silent(&next, ME, T);
+    assert_true(spec_recv_revoked(&r, revoke.no, T, 0));
+    done(&revoke);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -701,6 +824,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(epoch_0_is_the_first_communicators_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_wrong_guess_starts_the_numbers_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(a_right_guess_does_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(any_tag_offers_if_it_is_the_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_rtrs_they_are_widened_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(those_with_rtrs_are_widened_when_no_rtr_is_used, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_withdrawn_one_is_widened_at_once, setup, teardown),
     };
     return cmocka_run_group_tests_name("spec_recv", tests, NULL, NULL);
 }

@@ -89,7 +89,8 @@ static void random_send(world_t *w)
                       + (rng_percent(&w->rng, w->percent_large)
                              ? EAGER_LIMIT + rng_below(&w->rng, 3 * EAGER_LIMIT)
                              : rng_below(&w->rng, EAGER_LIMIT));
-    send(w, rng_below(&w->rng, w->senders), tags[rng_below(&w->rng, TAGS)], length,
+    const bool rarely = NARROWS == w->narrows && rng_percent(&w->rng, 97);
+    send(w, rarely ? 0 : rng_below(&w->rng, w->senders), tags[rng_below(&w->rng, TAGS)], length,
          rng_percent(&w->rng, 90));
 }
 
@@ -99,7 +100,7 @@ static void random_post(world_t *w)
     uint64_t capacity =
         EAGER_LIMIT * (rng_percent(&w->rng, w->percent_large) ? 2 + rng_below(&w->rng, 4) : 1);
     if (rng_percent(&w->rng, w->percent_wildcard)) {
-        uint32_t which = 1 + rng_below(&w->rng, 3);
+        uint32_t which = 0 != w->wildcards ? w->wildcards : 1 + rng_below(&w->rng, 3);
         src = which & 1 ? ANY : src;
         tag = which & 2 ? ANY : tag;
     }
@@ -149,6 +150,7 @@ static void step(world_t *w)
 static void check_quiet(world_t *w)
 {
     CHECK(0 == w->open_cancels);
+    CHECK(WIDENS != w->narrows);
     CHECK(w->match.posted_n == w->model.receives.n);
     CHECK(w->match.unexp_n == w->model.messages.n);
     for (unsigned i = 0; i < w->senders; ++i) {
@@ -249,6 +251,11 @@ static void schedule(uint64_t seed, uint32_t steps)
     }
     w.percent_speculate = 50 + rng_below(&w.rng, 51);
     w.percent_wildcard = rng_percent(&w.rng, 50) ? 0 : rng_below(&w.rng, 40);
+    if (rng_percent(&w.rng, 30)) {
+        w.wildcards = 1 + rng_below(&w.rng, 3);
+        w.percent_wildcard = 70 + rng_below(&w.rng, 31);
+    }
+    w.narrows = 2 == w.senders && rng_percent(&w.rng, 40) ? NARROWS : WIDE;
     w.percent_large = 20 + rng_below(&w.rng, 80);
     for (unsigned i = 0; i < w.senders; ++i) {
         sender_t *s = &w.sender[i];
@@ -329,6 +336,10 @@ static void the_hard_cases_were_met(void **state)
     assert_true(cancels[SPEC_CANCEL_TOO_LATE] > rounds / 10);
     assert_true(yielded > rounds / 100);
     assert_true(past_ring > 0);
+    assert_true(any_tag_used > rounds / 100);
+    assert_true(any_source_used > rounds / 200);
+    assert_true(widened_at_once > rounds / 100);
+    assert_true(widened_later > rounds / 500);
     assert_true(revoked_away > rounds / 10);
     assert_true(matched_meanwhile > rounds / 100);
 }
@@ -348,15 +359,19 @@ static int report(void **state)
             printf(", %s %llu", name[i], (unsigned long long) fates[i]);
         }
     }
-    printf("\n# cancels at once %llu, with a REVOKE %llu, asked %llu, waited %llu, too late %llu; "
-           "revoked away %llu, "
-           "matched meanwhile %llu; past the ring %llu\n",
-           (unsigned long long) cancels[SPEC_CANCEL_DONE],
-           (unsigned long long) cancels[SPEC_CANCEL_DONE_ASK],
-           (unsigned long long) cancels[SPEC_CANCEL_ASK],
-           (unsigned long long) cancels[SPEC_CANCEL_WAIT],
-           (unsigned long long) cancels[SPEC_CANCEL_TOO_LATE], (unsigned long long) revoked_away,
-           (unsigned long long) matched_meanwhile, (unsigned long long) past_ring);
+    printf(
+        "\n# cancels at once %llu, with a REVOKE %llu, asked %llu, waited %llu, too late %llu; "
+        "revoked away %llu, "
+        "matched meanwhile %llu; past the ring %llu; used for any tag %llu, for any source %llu; "
+        "widened at once %llu, later %llu\n",
+        (unsigned long long) cancels[SPEC_CANCEL_DONE],
+        (unsigned long long) cancels[SPEC_CANCEL_DONE_ASK],
+        (unsigned long long) cancels[SPEC_CANCEL_ASK],
+        (unsigned long long) cancels[SPEC_CANCEL_WAIT],
+        (unsigned long long) cancels[SPEC_CANCEL_TOO_LATE], (unsigned long long) revoked_away,
+        (unsigned long long) matched_meanwhile, (unsigned long long) past_ring,
+        (unsigned long long) any_tag_used, (unsigned long long) any_source_used,
+        (unsigned long long) widened_at_once, (unsigned long long) widened_later);
     fflush(stdout);
     return 0;
 }

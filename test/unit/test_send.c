@@ -8,6 +8,9 @@
 #define LARGE  1000u
 #define BUFFER 4000u
 #define NO_RTR SPEC_RTR_FATES
+/* Of a receive; of a message of Open MPI's own. */
+#define ANY_TAG (-1)
+#define LIBRARY (-20)
 
 static spec_send_t s;
 static spec_ctl_t pool[SPEC_KEPT_MAX + 16];
@@ -566,6 +569,55 @@ static void against_counting(void **state)
     }
 }
 
+/* ---- receives for any tag ---- */
+
+static void any_tag_names_the_next_whatever_its_tag(void **state)
+{
+    (void) state;
+    spec_ctl_t *first = keep(ANY_TAG, 0, 0), *third = keep(ANY_TAG, 0, 2);
+    assert_true(spec_send_has_rtr(&s, 5));
+    send_using(5, first);
+    send_without(8);
+    send_using(9, third);
+    send_without(5);
+    assert_int_equal(admit(ANY_TAG, 2, 1), SPEC_RTR_CROSSED); /* messages 2 and 3 */
+    keep(ANY_TAG, 2, 2);
+    assert_int_equal(revoke(5, 0), 4);
+    assert_int_equal(revoke(ANY_TAG, 1), 4);
+    send_without(5);
+}
+
+/* The library's own messages neither use it nor count, and have RTRs of their own. */
+static void any_tag_is_for_no_tag_of_the_library(void **state)
+{
+    (void) state;
+    send_without(LIBRARY);
+    send_without(3);
+    spec_ctl_t *any = keep(ANY_TAG, 0, 2), *own = keep(LIBRARY, 1, 1);
+    send_without(LIBRARY);
+    send_using(LIBRARY, own);
+    send_without(3);
+    own = keep(LIBRARY, s.nxt, 0);
+    send_using(LIBRARY, own);
+    send_using(7, any);
+    keep(LIBRARY, s.nxt, 0);
+    send_using(7, keep(7, s.nxt, 0));
+    assert_int_equal(spec_send_kept(&s), 1);
+}
+
+/* No receiver has both: the one for any tag would have to be the first, and would forbid the others. */
+static void any_tag_and_one_tag_contradict_each_other(void **state)
+{
+    (void) state;
+    spec_ctl_t *one = keep(3, 0, 0);
+    assert_int_equal(admit(ANY_TAG, 0, 0), SPEC_RTR_REFUSED);
+    send_using(3, one);
+    spec_ctl_t *any = keep(ANY_TAG, 1, 0);
+    assert_int_equal(admit(3, 1, 0), SPEC_RTR_REFUSED);
+    send_using(4, any);
+    send_using(3, keep(3, 2, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -592,6 +644,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_ledger_lives_long, setup, teardown),
         cmocka_unit_test_setup_teardown(closing_gives_everything_back, setup, teardown),
         cmocka_unit_test_setup_teardown(against_counting, setup, teardown),
+        cmocka_unit_test_setup_teardown(any_tag_names_the_next_whatever_its_tag, setup, teardown),
+        cmocka_unit_test_setup_teardown(any_tag_is_for_no_tag_of_the_library, setup, teardown),
+        cmocka_unit_test_setup_teardown(any_tag_and_one_tag_contradict_each_other, setup, teardown),
     };
     return cmocka_run_group_tests_name("spec_send", tests, NULL, NULL);
 }

@@ -309,6 +309,7 @@ const mca_pml_spec_upward_t mca_pml_spec_upward = {
     .start = mca_pml_spec_start,
     .cancel = mca_pml_spec_recv_cancel,
     .turns = mca_pml_spec_send_turns,
+    .widened = mca_pml_spec_arrive_kept,
     .unpin = mca_pml_spec_pin_free,
     .comm_free = mca_pml_spec_comm_free,
 };

@@ -14,6 +14,17 @@
 
 #include <stdlib.h>
 
+/* Where one other process can send, receives for any source are for that one, and may be offered to it. Not in jobs that outlive
+ * their processes, where a failure is to be told of receives for any source. */
+static void set_only(mca_pml_spec_comm_t *comm, bool is_inter)
+{
+    if (comm->size == (is_inter ? 1u : 2u) && !mca_pml_spec_outlives()
+        && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.speculation) {
+        comm->only = is_inter ? 0 : 1 - comm->my_rank;
+        comm->narrows = MCA_PML_SPEC_NARROWS;
+    }
+}
+
 int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
 {
     uint32_t cid = mca_pml_spec_cid(ompi_comm);
@@ -41,6 +52,7 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     OBJ_RETAIN(comm->group);
+    set_only(comm, OMPI_COMM_IS_INTER(ompi_comm));
     if (MPI_COMM_SELF == ompi_comm) {
         mca_pml_spec_report_arm();
     }

@@ -94,8 +94,9 @@ static inline bool mca_pml_spec_small_number(mca_pml_spec_peer_t *peer, size_t l
     mca_pml_spec_agent_asks(peer->proc);
     mca_pml_spec_unlock(&peer->send_lock);
     if (OPAL_UNLIKELY(NULL != ctl)) {
+        const int32_t wanted = ctl->tag; /* any, or the message's */
         mca_pml_spec_rtr_drop(peer, SPEC_ENTRY(ctl, mca_pml_spec_rtr_t, ctl), fate);
-        mca_pml_spec_adapt_say(peer, tag, *seq);
+        mca_pml_spec_adapt_say(peer, wanted, *seq);
     }
     return true;
 }

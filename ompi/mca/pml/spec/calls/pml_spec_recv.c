@@ -89,6 +89,7 @@ static void send_rtr(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_comm_t *
     mca_pml_spec_rtr_packet_t packet;
     mca_pml_spec_recv_enter(recvreq, MCA_PML_SPEC_OFFERED);
     recvreq->offered = true;
+    recvreq->offered_to = peer;
     (void) mca_pml_spec_add32(&peer->offers, 1);
     (void) mca_pml_spec_add32(&mca_pml_spec.offers, 1);
     mca_pml_spec_rtr_build(recvreq, offer, &packet);
@@ -117,6 +118,28 @@ static void wait_silently(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_com
     }
 }
 
+/* The source under which the receive will be queued. */
+static int32_t source_of(const mca_pml_base_request_t *base, const mca_pml_spec_comm_t *comm)
+{
+    return OMPI_ANY_SOURCE == base->req_peer
+                   && MCA_PML_SPEC_NARROWS == MCA_PML_SPEC_GLANCE(comm->narrows)
+               ? comm->only
+               : base->req_peer;
+}
+
+/* It is about to be posted. Can a second source send by now, or not even the first? The lock is held. */
+static bool must_widen(const mca_pml_spec_recv_request_t *recvreq, const mca_pml_spec_comm_t *comm)
+{
+    return recvreq->posted.narrowed
+           && (MCA_PML_SPEC_NARROWS != comm->narrows || mca_pml_spec_lost(recvreq->peer));
+}
+
+/* A receive from this process itself stands behind those for any source, wherever they are queued. */
+static bool may_offer(const mca_pml_spec_peer_t *peer, const mca_pml_spec_comm_t *comm)
+{
+    return !peer->is_self || MCA_PML_SPEC_WIDE == comm->narrows;
+}
+
 SPEC_HOT int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool blocking)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
@@ -125,8 +148,11 @@ SPEC_HOT int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool 
     spec_offer_t offer;
 
     mca_pml_spec_recv_reset(recvreq);
-    if (OMPI_ANY_SOURCE != base->req_peer) {
-        recvreq->peer = peer = mca_pml_spec_peer(comm, base->req_peer);
+    recvreq->posted.src = source_of(base, comm);
+    recvreq->posted.tag = base->req_tag;
+    recvreq->posted.narrowed = recvreq->posted.src != base->req_peer;
+    if (OMPI_ANY_SOURCE != recvreq->posted.src) {
+        recvreq->peer = peer = mca_pml_spec_peer(comm, recvreq->posted.src);
         if (OPAL_UNLIKELY(NULL == peer)) {
             return OMPI_ERR_OUT_OF_RESOURCE;
         }
@@ -135,14 +161,18 @@ SPEC_HOT int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool 
     recvreq->starts = true;
     mca_pml_spec_agent_watch(&recvreq->life, blocking, recvreq->capacity,
                              recvreq->req_recv.req_base.req_tag);
-    const plan_t plan = before_recv(recvreq, blocking);
-    recvreq->posted.src = base->req_peer;
-    recvreq->posted.tag = base->req_tag;
+    plan_t plan = before_recv(recvreq, blocking);
     mca_pml_spec_lock(&comm->slot->lock);
     if (take_unexpected(recvreq, comm, &plan)) {
         return OMPI_SUCCESS;
     }
-    if (NULL != peer && mca_pml_spec_lost(peer)) {
+    if (OPAL_UNLIKELY(must_widen(recvreq, comm))) {
+        recvreq->posted.src = SPEC_ANY;
+        recvreq->posted.narrowed = false;
+        recvreq->peer = NULL;
+        plan = (plan_t){
+            .why = MCA_PML_SPEC_RTR_ANY_SOURCE}; /* what was prepared goes with the request */
+    } else if (NULL != peer && mca_pml_spec_lost(peer)) {
         mca_pml_spec_unlock(&comm->slot->lock);
         mca_pml_spec_recv_fail(recvreq, OMPI_ERR_UNREACH);
         return OMPI_SUCCESS;
@@ -154,7 +184,8 @@ SPEC_HOT int mca_pml_spec_recv_start(mca_pml_spec_recv_request_t *recvreq, bool 
     }
     recvreq->starts = false;
     mca_pml_spec_flow_wants(comm, base->req_peer);
-    if (plan.does.offers && spec_recv_speculate(&peer->recv, &comm->match, &recvreq->posted, &offer)) {
+    if (plan.does.offers && may_offer(peer, comm)
+        && spec_recv_speculate(&peer->recv, &comm->match, &recvreq->posted, &offer)) {
         send_rtr(recvreq, comm, &offer);
     } else {
         wait_silently(recvreq, comm, &plan);

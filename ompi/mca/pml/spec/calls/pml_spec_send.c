@@ -114,9 +114,10 @@ static void issued(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by, c
     if (NULL != issue->ctl) {
         rtr = SPEC_ENTRY(issue->ctl, mca_pml_spec_rtr_t, ctl);
         if (SPEC_RTR_USED != issue->fate) {
+            const int32_t wanted = issue->ctl->tag; /* any, or the message's */
             mca_pml_spec_rtr_drop(peer, rtr, issue->fate);
             if (sendreq->fits) {
-                mca_pml_spec_adapt_say(peer, tag, sendreq->seq);
+                mca_pml_spec_adapt_say(peer, wanted, sendreq->seq);
             }
             rtr = NULL;
         }

@@ -242,6 +242,40 @@ bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag)
            || (tag >= 0 && (waits_in(m, src, SPEC_ANY) || waits_in(m, SPEC_ANY, SPEC_ANY)));
 }
 
+bool spec_match_others_wait(const spec_match_t *m, const spec_bin_t *bin)
+{
+    for (uint32_t i = 0; m->posted_n > bin->posted_n && i <= m->mask; ++i) {
+        for (const spec_bin_t *b = m->bucket[i]; NULL != b; b = b->chain) {
+            if (b != bin && b->posted_n > 0 && (b->src == bin->src || SPEC_ANY == b->src)
+                && (b->tag >= 0 || SPEC_ANY == b->tag)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+int spec_match_widen(spec_match_t *m, spec_posted_t *p)
+{
+    spec_bin_t *bin = spec_match_bin_get(m, SPEC_ANY, p->tag);
+    if (NULL == bin) {
+        return -1;
+    }
+    spec_match_remove_posted(m, p);
+    spec_node_t *at = bin->posted.prev;
+    while (at != &bin->posted && SPEC_ENTRY(at, spec_posted_t, node)->order > p->order) {
+        at = at->prev;
+    }
+    spec_list_insert_after(at, &p->node);
+    p->src = SPEC_ANY;
+    p->narrowed = false;
+    p->bin = bin;
+    ++bin->posted_n;
+    ++m->posted_n;
+    ++m->wild_n;
+    return 0;
+}
+
 void spec_match_take_source(spec_match_t *m, int32_t src, spec_node_t *taken)
 {
     for (uint32_t i = 0; i <= m->mask; ++i) {

@@ -53,6 +53,7 @@ typedef struct spec_posted {
     uint64_t order; /* position in the order of posting, over all bins */
     int32_t src, tag;
     bool has_rtr;       /* an RTR for it was sent, and not withdrawn or revoked */
+    bool narrowed;      /* it is for any source, and queued under the only one (spec_recv.h) */
     bool cancel_wanted; /* MPI_Cancel waits for REVOKED */
     spec_claim_t claim; /* with has_rtr: which end may have the buffer (spec_recv.h) */
 } spec_posted_t;
@@ -220,5 +221,11 @@ bool spec_match_waits_for(const spec_match_t *m, int32_t src);
 
 /* Could a pending wildcard receive take a message (src, tag)? */
 bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag);
+
+/* Could a pending receive that is not of this bin take a message of the bin's source with a tag >= 0? Slow: visits every bin. */
+bool spec_match_others_wait(const spec_match_t *m, const spec_bin_t *bin);
+
+/* Queue a narrowed receive under any source, by its age. 0, or -1 when memory is out (nothing has changed). */
+int spec_match_widen(spec_match_t *m, spec_posted_t *p);
 
 #endif

@@ -32,7 +32,9 @@ void spec_recv_drain(spec_recv_t *r, spec_node_t *left)
 
 bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p)
 {
-    return 0 == p->bin->revoking && !spec_match_wildcard_waits(m, p->src, p->tag);
+    return 0 == p->bin->revoking
+           && (SPEC_ANY == p->tag ? !spec_match_others_wait(m, p->bin)
+                                  : !spec_match_wildcard_waits(m, p->src, p->tag));
 }
 
 bool spec_recv_speculate(spec_recv_t *r, spec_match_t *m, spec_posted_t *p, spec_offer_t *offer)
@@ -61,6 +63,15 @@ static void withdraw(spec_bin_t *bin)
     }
 }
 
+/* An exchange of REVOKE and REVOKED begins. */
+static void revoke(spec_recv_t *r, spec_bin_t *bin, spec_revoke_t *fresh)
+{
+    withdraw(bin);
+    ++bin->revoking;
+    *fresh = (spec_revoke_t){.bin = bin, .no = r->ctl_no++};
+    spec_list_append(&r->revokes, &fresh->node);
+}
+
 /* Is an RTR in use of p, or of a receive behind it? */
 static bool is_counted_on(const spec_posted_t *p)
 {
@@ -76,10 +87,7 @@ spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p
     }
     const bool asks = bin->rtr_n > 0 && 0 == bin->revoking;
     if (asks) {
-        withdraw(bin);
-        ++bin->revoking;
-        *fresh = (spec_revoke_t){.bin = bin, .no = r->ctl_no++};
-        spec_list_append(&r->revokes, &fresh->node);
+        revoke(r, bin, fresh);
     }
     if (is_counted_on(p)) {
         p->cancel_wanted = true;
@@ -87,6 +95,64 @@ spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p
     }
     spec_match_remove_posted(m, p);
     return asks ? SPEC_CANCEL_DONE_ASK : SPEC_CANCEL_DONE;
+}
+
+/* A narrowed receive of the bin that nobody counts on any more; NULL: there is none. */
+static spec_posted_t *free_to_widen(const spec_bin_t *bin, bool *waits)
+{
+    SPEC_LIST_EACH (n, &bin->posted) {
+        spec_posted_t *p = SPEC_ENTRY(n, spec_posted_t, node);
+        if (p->narrowed && !is_counted_on(p)) {
+            return p;
+        }
+        *waits |= p->narrowed;
+    }
+    return NULL;
+}
+
+static bool has_narrowed(const spec_bin_t *bin)
+{
+    SPEC_LIST_EACH (n, &bin->posted) {
+        if (SPEC_ENTRY(n, spec_posted_t, node)->narrowed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One step: the table may change with it. */
+static spec_widen_t widen_one(spec_recv_t *r, spec_match_t *m, int32_t src, spec_revoke_t *fresh,
+                              bool *again)
+{
+    bool waits = false;
+    for (uint32_t i = 0; i <= m->mask; ++i) {
+        for (spec_bin_t *bin = m->bucket[i]; NULL != bin; bin = bin->chain) {
+            if (bin->src != src || !has_narrowed(bin)) {
+                continue;
+            }
+            if (bin->rtr_n > 0 && 0 == bin->revoking) {
+                revoke(r, bin, fresh);
+                return SPEC_WIDEN_ASK;
+            }
+            spec_posted_t *p = free_to_widen(bin, &waits);
+            if (NULL != p) {
+                *again = 0 == spec_match_widen(m, p);
+                return SPEC_WIDEN_NO_MEMORY;
+            }
+        }
+    }
+    return waits ? SPEC_WIDEN_WAIT : SPEC_WIDEN_DONE;
+}
+
+spec_widen_t spec_recv_widen(spec_recv_t *r, spec_match_t *m, int32_t src, spec_revoke_t *fresh)
+{
+    bool again;
+    spec_widen_t outcome;
+    do {
+        again = false;
+        outcome = widen_one(r, m, src, fresh, &again);
+    } while (again);
+    return outcome;
 }
 
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)

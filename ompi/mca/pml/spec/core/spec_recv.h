@@ -90,7 +90,7 @@ static inline spec_item_t *spec_recv_next_unsorted(spec_recv_t *r)
 /* All messages that are kept go to the end of a list, in no order: the communicator ends. */
 void spec_recv_drain(spec_recv_t *r, spec_node_t *left);
 
-/* Does the rule allow an RTR for p, which was posted just now? */
+/* Does the rule allow an RTR for p, which was posted just now? Slow if p is for any tag. */
 bool spec_recv_may_speculate(spec_match_t *m, const spec_posted_t *p);
 
 /* The number of the message that p gets if all that are to come first have its tag. */
@@ -132,6 +132,23 @@ static inline bool spec_recv_yields(const spec_posted_t *p)
 
 /* REVOKED(tag, s) arrived. False: nobody asked for that (refuse the packet). */
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
+
+/* ---- receives for any source where only one other can send ----
+ *
+ * They are narrowed: queued under that source, as if they were for it, and may send RTRs. Receives for the second source, which they stand
+ * before, send none until then. When a message of a second source has come,
+ * it waits, nothing is narrowed any more, and what is still posted is queued under any source, as soon as no RTR of it may be used. For
+ * the first source a receive is gone then, as by a cancel: the rules are the same. */
+
+typedef enum spec_widen {
+    SPEC_WIDEN_DONE, /* nothing is narrowed any more */
+    SPEC_WIDEN_ASK,  /* send REVOKE(revoke->no, revoke->bin->tag), and call again with another */
+    SPEC_WIDEN_WAIT, /* call again when a REVOKE is done (spec_recv_revoke_done) */
+    SPEC_WIDEN_NO_MEMORY, /* call again, or give up */
+} spec_widen_t;
+
+/* r is the stream of the one source, src. `fresh` is memory for a REVOKE; it is consumed only by SPEC_WIDEN_ASK. */
+spec_widen_t spec_recv_widen(spec_recv_t *r, spec_match_t *m, int32_t src, spec_revoke_t *fresh);
 
 /* Are several REVOKEs without an answer? */
 bool spec_recv_awaits_several(const spec_recv_t *r);

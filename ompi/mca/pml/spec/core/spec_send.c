@@ -2,6 +2,8 @@
 /* Which of the offered buffers (RTR) belongs to which send: the ring of sent tags and the ledger of RTRs. */
 #include "spec_send.h"
 
+#include "spec_match.h" /* SPEC_ANY */
+
 #include <stdlib.h>
 
 /* Kept RTRs of one tag. It exists only while there are any, so `sent` counts from then. */
@@ -16,6 +18,8 @@ struct spec_ledger {
     spec_stream_t ctl;
     uint32_t base; /* first sequence number in the ring, as of the latest RTR */
     uint32_t kept;
+    uint32_t kept_user,
+        kept_any; /* of those, for tags >= 0; for any tag. Never both, if the receiver keeps to the rule */
     tag_bin_t *free_bins;
     tag_bin_t *bucket[SPEC_LEDGER_BUCKETS];
     int32_t ring[SPEC_RING];
@@ -33,6 +37,28 @@ static tag_bin_t **slot_of(spec_ledger_t *l, int32_t tag)
     return slot;
 }
 _Static_assert(SPEC_LEDGER_BUCKETS == 256, "slot_of takes the upper 8 bits of the hash");
+
+/* Does the RTR with this tag name messages with that one? SPEC_ANY names none of the library's own. */
+static bool names(int32_t wanted, int32_t tag)
+{
+    return wanted == tag || (SPEC_ANY == wanted && tag >= 0);
+}
+
+static void count_kept(spec_ledger_t *l, int32_t tag, int32_t n)
+{
+    l->kept += (uint32_t) n;
+    if (SPEC_ANY == tag) {
+        l->kept_any += (uint32_t) n;
+    } else if (tag >= 0) {
+        l->kept_user += (uint32_t) n;
+    }
+}
+
+/* The slot of the bin whose RTRs name messages with this tag. */
+static tag_bin_t **slot_for(spec_ledger_t *l, int32_t tag)
+{
+    return slot_of(l, tag >= 0 && l->kept_any > 0 ? SPEC_ANY : tag);
+}
 
 static tag_bin_t *bin_create(spec_ledger_t *l, tag_bin_t **slot, int32_t tag)
 {
@@ -129,7 +155,7 @@ bool spec_send_has_rtr(const spec_send_t *s, int32_t tag)
     if (NULL == s->ledger || 0 == s->ledger->kept) {
         return false;
     }
-    const tag_bin_t *bin = *slot_of(s->ledger, tag);
+    const tag_bin_t *bin = *slot_for(s->ledger, tag);
     return NULL != bin && ctl_of(bin->kept.next)->due == bin->sent;
 }
 
@@ -147,7 +173,7 @@ spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr)
     }
     uint32_t n = 0;
     for (uint32_t seq = rtr->e; seq != s->nxt; ++seq) {
-        n += l->ring[seq & (SPEC_RING - 1)] == rtr->tag;
+        n += names(rtr->tag, l->ring[seq & (SPEC_RING - 1)]);
     }
     if (n > rtr->k) {
         return SPEC_RTR_CROSSED;
@@ -158,6 +184,9 @@ spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr)
     if (l->kept >= SPEC_KEPT_MAX) {
         return SPEC_RTR_FULL;
     }
+    if (SPEC_ANY == rtr->tag ? l->kept_user > 0 : rtr->tag >= 0 && l->kept_any > 0) {
+        return SPEC_RTR_REFUSED; /* a receive for any tag offers only if it is the first, and none behind it does */
+    }
     tag_bin_t **slot = slot_of(l, rtr->tag);
     bool fresh = NULL == *slot;
     if (fresh && NULL == bin_create(l, slot, rtr->tag)) {
@@ -167,7 +196,7 @@ spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr)
     if (!keep(*slot, rtr)) {
         return SPEC_RTR_REFUSED;
     }
-    ++l->kept;
+    count_kept(l, rtr->tag, 1);
     return SPEC_RTR_KEPT;
 }
 
@@ -179,7 +208,7 @@ uint32_t spec_send_revoke(spec_send_t *s, int32_t tag, spec_node_t *dropped)
         spec_node_t *n;
         while (NULL != (n = spec_list_pop(&(*slot)->kept))) {
             spec_list_append(dropped, n);
-            --l->kept;
+            count_kept(l, tag, -1);
         }
         bin_retire(l, slot);
     }
@@ -194,7 +223,7 @@ spec_ctl_t *spec_send_consult(spec_send_t *s, int32_t tag, uint64_t length, bool
     if (0 == l->kept) {
         return NULL;
     }
-    tag_bin_t **slot = slot_of(l, tag);
+    tag_bin_t **slot = slot_for(l, tag);
     if (NULL == *slot) {
         return NULL;
     }
@@ -204,7 +233,7 @@ spec_ctl_t *spec_send_consult(spec_send_t *s, int32_t tag, uint64_t length, bool
         return NULL;
     }
     spec_list_remove(&rtr->item.node);
-    --l->kept;
+    count_kept(l, bin->tag, -1);
     if (spec_list_is_empty(&bin->kept)) {
         bin_retire(l, slot);
     }

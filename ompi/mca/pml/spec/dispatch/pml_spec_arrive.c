@@ -251,6 +251,10 @@ static SPEC_HOT __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t
     } else if (hdr->seq != peer->recv.msgs.nxt) {
         keep_early(peer, packet, proto);
         mca_pml_spec_unlock(&comm->slot->lock);
+    } else if (OPAL_UNLIKELY(peer->is_self) && MCA_PML_SPEC_WIDE != comm->narrows) {
+        learn_epoch(peer, hdr->epoch); /* by the first there is */
+        keep_early(peer, packet, proto);
+        mca_pml_spec_widen(comm);
     } else {
         ++peer->recv.msgs.nxt;
         if (!peer->recv.epoch_is_known) {
@@ -261,6 +265,12 @@ static SPEC_HOT __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t
         mca_pml_spec_revokes_finish(peer);
     }
     mca_pml_spec_comm_put(comm);
+}
+
+void mca_pml_spec_arrive_kept(mca_pml_spec_peer_t *peer)
+{
+    process_early(peer->comm, peer);
+    mca_pml_spec_revokes_finish(peer);
 }
 
 /* A checked packet. The communicator's lock is held and is released. */

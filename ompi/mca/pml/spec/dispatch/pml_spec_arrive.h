@@ -12,6 +12,9 @@ int mca_pml_spec_arrive_register(void);
 /* A packet that was parked for its communicator, which exists now. */
 void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet);
 
+/* Process the messages of a peer that are kept, as far as it is their turn. The communicator has another user, no lock is held. */
+void mca_pml_spec_arrive_kept(mca_pml_spec_peer_t *peer);
+
 /* Give a kept message to the receive that takes it; the fragment is consumed. The request's peer
  * is found from the message. */
 void mca_pml_spec_deliver_frag(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_frag_t *frag);

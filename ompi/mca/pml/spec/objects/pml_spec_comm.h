@@ -72,6 +72,13 @@ typedef struct mca_pml_spec_peer {
     spec_adapt_memo_t stopped_in, stopped_out;
 } mca_pml_spec_peer_t;
 
+/* Receives for any source of a communicator in which one other process can send (core/spec_recv.h). */
+typedef enum mca_pml_spec_narrows {
+    MCA_PML_SPEC_WIDE, /* for any: the communicator has more, or this process has sent to itself */
+    MCA_PML_SPEC_NARROWS, /* for that one */
+    MCA_PML_SPEC_WIDENS, /* this process has sent to itself; those messages wait for the end of it */
+} mca_pml_spec_narrows_t;
+
 typedef struct mca_pml_spec_comm {
     spec_node_t ended; /* in the slot's list when the program has freed it */
     struct mca_pml_spec_cid_slot *slot;
@@ -84,6 +91,8 @@ typedef struct mca_pml_spec_comm {
     int32_t my_rank;
     uint32_t size;  /* peers: the remote group of an inter-communicator */
     uint32_t low_n; /* peers whose credit is low and not renewed for now (lock) */
+    int32_t only;   /* the only other process that can send, if `narrows` */
+    mca_pml_spec_narrows_t narrows; /* under the lock; NARROWS is read without, too */
     spec_match_t match;
     mca_pml_spec_peer_t **peers;
 } mca_pml_spec_comm_t;

@@ -217,7 +217,7 @@ mca_btl_base_registration_handle_t *mca_pml_spec_recv_register(mca_pml_spec_recv
 static void uncount(mca_pml_spec_recv_request_t *recvreq)
 {
     if (mca_pml_spec_uncounts(&recvreq->offered)) {
-        (void) mca_pml_spec_add32(&recvreq->peer->offers, -1);
+        (void) mca_pml_spec_add32(&recvreq->offered_to->offers, -1);
         (void) mca_pml_spec_add32(&mca_pml_spec.offers, -1);
     }
 }

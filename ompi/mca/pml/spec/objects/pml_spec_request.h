@@ -134,7 +134,8 @@ typedef struct mca_pml_spec_recv_request {
     uint64_t s;                     /* the sender's handle, once known */
     uint64_t watched_since;         /* speculation is stopped: when this was posted, ns; else 0 */
     struct mca_pml_spec_cico *cico; /* through a ring, or offered one; or NULL */
-    bool offered;                   /* among the offers of its peer */
+    mca_pml_spec_peer_t *offered_to;
+    bool offered;                   /* among the offers of that one */
     bool blocks;                    /* as above */
     bool starts;                    /* its call has not posted it yet */
     bool awaits_rts; /* pml_spec_patience.h: its RTS was about to come when it was posted */

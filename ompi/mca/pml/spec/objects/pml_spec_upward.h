@@ -16,6 +16,8 @@ typedef struct mca_pml_spec_upward {
     int (*cancel)(ompi_request_t *request, int flag);
     /* Something that sends to the peer waited for has happened: those whose turn it is may go. */
     void (*turns)(struct mca_pml_spec_peer *peer);
+    /* Messages of this process to itself that waited may be processed. */
+    void (*widened)(struct mca_pml_spec_peer *self);
     /* A persistent request is freed. */
     void (*unpin)(struct mca_pml_spec_pin *pin);
     /* The last user of a communicator that was freed is gone. */

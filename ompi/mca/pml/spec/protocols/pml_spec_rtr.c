@@ -53,12 +53,11 @@ static mca_bml_base_btl_t *putting_btl(mca_bml_base_endpoint_t *endpoint)
 
 mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recvreq)
 {
-    const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     if (MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.speculation) {
         return MCA_PML_SPEC_RTR_OFF;
     }
-    if (NULL == recvreq->peer || OMPI_ANY_TAG == base->req_tag) {
-        return MCA_PML_SPEC_RTR_ANY_TAG;
+    if (NULL == recvreq->peer) {
+        return MCA_PML_SPEC_RTR_ANY_SOURCE;
     }
     mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(recvreq->peer);
     if (NULL == endpoint) {

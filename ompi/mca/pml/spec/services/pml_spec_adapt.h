@@ -31,21 +31,14 @@ static inline spec_envelope_t mca_pml_spec_envelope(const mca_pml_spec_peer_t *p
 
 /* ---- at the sender ---- */
 
-/* Is speculation stopped for what I send with this tag? */
+/* Slow path of the next. */
+bool mca_pml_spec_adapt_knows_stopped(mca_pml_spec_peer_t *peer, int32_t tag);
+
+/* Is speculation stopped for what I send with this tag, or for receives for any tag? */
 static inline bool mca_pml_spec_adapt_is_stopped(mca_pml_spec_peer_t *peer, int32_t tag)
 {
-    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) || !mca_pml_spec_adapts()) {
-        return false;
-    }
-    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
-    bool stopped = spec_adapt_recalls(&mca_pml_spec.adapt_out, &peer->stopped_out, tag);
-    if (!stopped
-        && spec_adapt_is_stopped(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag))) {
-        spec_adapt_note(&mca_pml_spec.adapt_out, &peer->stopped_out, tag);
-        stopped = true;
-    }
-    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
-    return stopped;
+    return OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n) > 0) && mca_pml_spec_adapts()
+           && mca_pml_spec_adapt_knows_stopped(peer, tag);
 }
 
 /* An RTR arrived, sent when its receiver expected message e. */
@@ -57,8 +50,8 @@ void mca_pml_spec_adapt_settled(mca_pml_spec_peer_t *peer, int32_t tag, bool use
 /* An RTS leaves: its part of STOP and of the measurement. Sets rts_flags and sent_at. */
 void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq);
 
-/* An eager message used an RTR up: if STOP is to be said, say it in a packet of its own, since no
- * RTS may ever come. No lock is held. */
+/* If STOP is to be said for this tag, say it in a packet of its own: an eager message used an RTR up, and no RTS may ever come; or RTRs of
+ * receives for any tag are of no use, and an RTS has a tag. No lock is held. */
 void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq);
 
 /* ---- at the receiver ---- */

@@ -1,7 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
-/* MPI_Cancel of a receive, also of one into whose buffer the sender may be writing. */
+/* MPI_Cancel of a receive, also of one into whose buffer the sender may be writing; and the same for receives for any source when a
+ * second source sends. */
 #include "pml_spec_cancel.h"
 
+#include "../objects/pml_spec_explain.h"
+#include "../objects/pml_spec_upward.h"
 #include "pml_spec_control.h"
 
 #include <stdlib.h>
@@ -26,22 +29,31 @@ void mca_pml_spec_recvs_cancelled(spec_node_t *list)
     }
 }
 
-static mca_pml_spec_revoke_hdr_t revoke_of(const mca_pml_spec_recv_request_t *recvreq,
-                                           const mca_pml_spec_peer_t *peer, uint32_t no)
+/* The packet for a REVOKE that has its number. The communicator's lock is held. */
+static mca_pml_spec_revoke_hdr_t revoke_of(const mca_pml_spec_peer_t *peer,
+                                           const spec_revoke_t *revoke)
 {
+    (void) mca_pml_spec_add32(&mca_pml_spec.revokes, 1);
     return (mca_pml_spec_revoke_hdr_t){
         .type = MCA_PML_SPEC_REVOKE,
         .epoch = peer->recv.epoch,
         .ctx = peer->ctx,
         .src = peer->comm->my_rank,
-        .tag = recvreq->posted.tag,
-        .no = no,
+        .tag = revoke->bin->tag,
+        .no = revoke->no,
         .name = mca_pml_spec.my_name,
         .e = peer->recv.msgs.nxt,
         .dst = peer->rank,
         .back = peer->comm->cid,
         .back_epoch = peer->comm->epoch,
     };
+}
+
+/* No lock is held. An RTR has gone there, so there is a way. */
+static void send_revoke(const mca_pml_spec_peer_t *peer, const mca_pml_spec_revoke_hdr_t *hdr)
+{
+    MCA_PML_SPEC_COUNT(revokes_sent);
+    mca_pml_spec_control_send(peer->endpoint, NULL, hdr, sizeof(*hdr));
 }
 
 /* Nobody will answer, and nobody writes any more. (That the communicator is revoked does not mean that: its processes
@@ -99,8 +111,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
     const bool asks = spec_cancel_asks(outcome);
     mca_pml_spec_revoke_hdr_t hdr;
     if (asks) {
-        (void) mca_pml_spec_add32(&mca_pml_spec.revokes, 1);
-        hdr = revoke_of(recvreq, peer, fresh->no);
+        hdr = revoke_of(peer, fresh);
     }
     const bool gone = is_gone(base, peer);
     if (OPAL_UNLIKELY(gone)) {
@@ -116,13 +127,44 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
         return OMPI_SUCCESS;
     }
     if (asks) {
-        MCA_PML_SPEC_COUNT(revokes_sent);
-        mca_pml_spec_control_send(peer->endpoint, NULL, &hdr, sizeof(hdr)); /* an RTR has gone there */
+        send_revoke(peer, &hdr);
     }
     if (spec_cancel_is_done(outcome)) {
         complete_cancelled(recvreq); /* which may be what keeps the communicator */
     }
     return OMPI_SUCCESS;
+}
+
+void mca_pml_spec_widen(mca_pml_spec_comm_t *comm)
+{
+    mca_pml_spec_peer_t *peer = comm->peers[comm->only]; /* NULL: no receive was for it yet */
+    spec_widen_t outcome = SPEC_WIDEN_DONE;
+    comm->narrows = MCA_PML_SPEC_WIDENS;
+    while (NULL != peer) {
+        spec_revoke_t *fresh = malloc(sizeof(*fresh));
+        outcome = NULL == fresh ? SPEC_WIDEN_NO_MEMORY
+                                : spec_recv_widen(&peer->recv, &comm->match, comm->only, fresh);
+        if (SPEC_WIDEN_ASK != outcome) {
+            free(fresh);
+            break;
+        }
+        const mca_pml_spec_revoke_hdr_t hdr = revoke_of(peer, fresh);
+        mca_pml_spec_unlock(&comm->slot->lock);
+        send_revoke(peer, &hdr);
+        mca_pml_spec_lock(&comm->slot->lock);
+    }
+    if (OPAL_UNLIKELY(SPEC_WIDEN_NO_MEMORY == outcome)) {
+        mca_pml_spec_no_memory("receives for any source, which wait for two processes now",
+                               sizeof(spec_revoke_t));
+    }
+    const bool is_done = SPEC_WIDEN_DONE == outcome && MCA_PML_SPEC_WIDENS == comm->narrows;
+    if (is_done) {
+        comm->narrows = MCA_PML_SPEC_WIDE;
+    }
+    mca_pml_spec_unlock(&comm->slot->lock);
+    if (is_done) {
+        mca_pml_spec_upward.widened(comm->peers[comm->my_rank]);
+    }
 }
 
 SPEC_HOT void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
@@ -136,7 +178,11 @@ SPEC_HOT void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
     while (NULL != (revoke = spec_recv_revoke_done(&peer->recv, &comm->match, &cancelled))) {
         free(revoke);
     }
-    mca_pml_spec_unlock(&comm->slot->lock);
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_WIDENS == comm->narrows)) {
+        mca_pml_spec_widen(comm);
+    } else {
+        mca_pml_spec_unlock(&comm->slot->lock);
+    }
     mca_pml_spec_recvs_cancelled(&cancelled);
 }
 

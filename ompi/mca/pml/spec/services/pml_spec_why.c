@@ -129,7 +129,7 @@ static const char *const reasons[] = {
     [MCA_PML_SPEC_RTR_GOES] = "it stands before its message, which may be large",
     [MCA_PML_SPEC_RTR_SMALL] = "its messages are eager",
     [MCA_PML_SPEC_RTR_OFF] = "speculation is off",
-    [MCA_PML_SPEC_RTR_ANY_TAG] = "it takes any tag",
+    [MCA_PML_SPEC_RTR_ANY_SOURCE] = "it takes any source, and several can send",
     [MCA_PML_SPEC_RTR_DEVICE] = "its buffer is on an accelerator, and is not staged",
     [MCA_PML_SPEC_RTR_GAPS] = "its buffer has gaps, and is not staged",
     [MCA_PML_SPEC_RTR_NO_WAY] = "no transport reaches the sender",
@@ -137,7 +137,7 @@ static const char *const reasons[] = {
     [MCA_PML_SPEC_RTR_NO_NUMBER] = "the sender's number of the communicator is not known yet",
     [MCA_PML_SPEC_RTR_CROWD] = "the transport has no room for what waits already",
     [MCA_PML_SPEC_RTR_NO_MEMORY] = "there is no memory by which it could be taken back, or filled",
-    [MCA_PML_SPEC_RTR_BEHIND] = "an earlier wildcard receive, or a cancel, stands before it",
+    [MCA_PML_SPEC_RTR_BEHIND] = "an earlier receive, or a cancel, stands before it",
     [MCA_PML_SPEC_RTR_STOPPED] = "the sender said STOP",
     [MCA_PML_SPEC_RTR_WAITS] = "it waits, and can copy the message itself",
 };
@@ -147,7 +147,7 @@ void mca_pml_spec_why_recv(const mca_pml_spec_recv_request_t *recvreq, mca_pml_s
     const mca_pml_spec_peer_t *peer = recvreq->peer;
     const int32_t tag = recvreq->req_recv.req_base.req_tag;
     bool stopped;
-    if (OMPI_ANY_TAG == tag || NULL == peer->endpoint) {
+    if (NULL == peer->endpoint) {
         return;
     }
     if (is_news(&mca_pml_spec.adapt_in, peer, tag, (uint8_t) (why + 1), &stopped)) {

@@ -16,7 +16,7 @@ typedef enum mca_pml_spec_no_rtr {
     MCA_PML_SPEC_RTR_GOES, /* it has, or would */
     MCA_PML_SPEC_RTR_SMALL,
     MCA_PML_SPEC_RTR_OFF,
-    MCA_PML_SPEC_RTR_ANY_TAG,
+    MCA_PML_SPEC_RTR_ANY_SOURCE,
     MCA_PML_SPEC_RTR_DEVICE,
     MCA_PML_SPEC_RTR_GAPS,
     MCA_PML_SPEC_RTR_NO_WAY,
