@@ -123,11 +123,18 @@ static void mispredicted_ones(bool counted, bool rtr)
     FREE(buf);
 }
 
-/* An earlier wildcard receive forbids the RTR: it could take the message. */
-static void behind_a_wildcard(bool counted)
+/* An earlier wildcard receive forbids the RTR: it could take the message. It has an RTR itself if only one process can send, and a
+ * receive from any source is then as good as one from that one. selfish: the receiver has sent to itself, too. */
+static void behind_a_wildcard(bool counted, bool rtr, bool selfish)
 {
     char *wild = tl_buf(LARGE), *exact = tl_buf(LARGE);
-    tl_step("behind a wildcard");
+    MPI_Comm comm;
+    tl_step("behind a wildcard, selfish: %d", selfish);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (selfish) {
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, tl.rank, 9, NULL, 0, MPI_BYTE, tl.rank, 9, comm,
+                     MPI_STATUS_IGNORE);
+    }
     tl_tell((tl.rank + 1) % 2);
     tl_hear((tl.rank + 1) % 2);
     remember();
@@ -135,8 +142,8 @@ static void behind_a_wildcard(bool counted)
         if (1 == tl.rank) {
             MPI_Request request[2];
             MPI_Irecv(wild, LARGE, MPI_BYTE, MPI_ANY_SOURCE, i & 1 ? 3 : MPI_ANY_TAG,
-                      MPI_COMM_WORLD, &request[0]);
-            MPI_Irecv(exact, LARGE, MPI_BYTE, 0, 3, MPI_COMM_WORLD, &request[1]);
+                      comm, &request[0]);
+            MPI_Irecv(exact, LARGE, MPI_BYTE, 0, 3, comm, &request[1]);
             tl_tell(0);
             MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
             VERIFY(wild, LARGE, tl_key(5, 0, 1, 3, (uint64_t) i));
@@ -146,14 +153,15 @@ static void behind_a_wildcard(bool counted)
             tl_hear(1);
             tl_fill(wild, LARGE, tl_key(5, 0, 1, 3, (uint64_t) i));
             tl_fill(exact, LARGE, tl_key(6, 0, 1, 3, (uint64_t) i));
-            MPI_Send(wild, LARGE, MPI_BYTE, 1, 3, MPI_COMM_WORLD);
-            MPI_Send(exact, LARGE, MPI_BYTE, 1, 3, MPI_COMM_WORLD);
+            MPI_Send(wild, LARGE, MPI_BYTE, 1, 3, comm);
+            MPI_Send(exact, LARGE, MPI_BYTE, 1, 3, comm);
             tl_hear(1);
         }
     }
     if (counted && 1 == tl.rank) {
-        GREW(rtr_sent, "rtr_sent", 0);
+        GREW(rtr_sent, "rtr_sent", rtr && !selfish ? ROUNDS + ROUNDS / 2 : 0);
     }
+    MPI_Comm_free(&comm);
     FREE(wild);
     FREE(exact);
 }
@@ -202,7 +210,8 @@ int main(int argc, char **argv)
     receiver_first(counted, rtr);
     sender_first(counted);
     mispredicted_ones(counted, rtr);
-    behind_a_wildcard(counted);
+    behind_a_wildcard(counted, rtr, false);
+    behind_a_wildcard(counted, rtr, true);
     longer_than_offered(counted, rtr);
     return tl_finish();
 }

@@ -201,8 +201,7 @@ void mca_pml_spec_send_turns(mca_pml_spec_peer_t *peer)
 static int buffer_message(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
-    opal_convertor_t *convertor = &base->req_convertor;
-    size_t length = sendreq->req_send.req_bytes_packed;
+    const size_t length = sendreq->req_send.req_bytes_packed;
     if (0 == length) {
         return OMPI_SUCCESS;
     }
@@ -215,25 +214,17 @@ static int buffer_message(mca_pml_spec_send_request_t *sendreq)
         memcpy(copy, sendreq->flat, length);
     } else {
         /* The last start of a persistent request left the convertor on its copy. */
-        opal_convertor_copy_and_prepare_for_send(
-            sendreq->peer->proc->super.proc_convertor, &base->req_datatype->super, base->req_count,
-            base->req_addr, mca_pml_spec_convertor_flags(sendreq->on_device), convertor);
+        mca_pml_spec_send_unpacked(sendreq);
         if (sendreq->on_device) {
             mca_pml_spec_device_convertor(base);
         }
-        struct iovec iov = {.iov_base = copy, .iov_len = length};
-        uint32_t iovs = 1;
-        opal_convertor_pack(convertor, &iov, &iovs, &length);
+        mca_pml_spec_send_pack(sendreq, copy);
         if (OPAL_UNLIKELY(sendreq->status < 0)) {
             mca_pml_base_bsend_request_fini(&base->req_ompi);
             return sendreq->status;
         }
     }
-    opal_convertor_copy_and_prepare_for_send(
-        sendreq->peer->proc->super.proc_convertor, &ompi_mpi_packed.dt.super,
-        sendreq->req_send.req_bytes_packed, copy, 0, convertor);
-    sendreq->is_flat = true;
-    sendreq->flat = copy;
+    mca_pml_spec_send_packed(sendreq, copy);
     return OMPI_SUCCESS;
 }
 
@@ -305,6 +296,13 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
         mca_pml_spec_stage_send(sendreq);
     }
     before_send(sendreq, by);
+    if (OPAL_UNLIKELY(sendreq->packs) && !mca_pml_spec_rtr_is_here(sendreq)) {
+        mca_pml_spec_stage_pack(sendreq);
+        if (mca_pml_spec_send_is_copied(sendreq)) {
+            mca_pml_spec_send_set_status(sendreq, MPI_SUCCESS);
+            mca_pml_spec_complete(&base->req_ompi);
+        }
+    }
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         send_issue(sendreq, by);
     }

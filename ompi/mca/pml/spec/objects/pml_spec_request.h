@@ -67,6 +67,8 @@ typedef struct mca_pml_spec_send_request {
     bool on_device; /* the user's buffer is in the memory of an accelerator: pml_spec_device.h */
     bool staged;    /* it goes through host memory: pml_spec_stage.h */
     bool packs;     /* it has gaps, and is staged if an RTR is here; settled once */
+    char *packed;   /* it had gaps, and `flat` is this: pml_spec_stage.h; else NULL */
+    uint64_t packed_at; /* when that began, ns */
     bool fits;      /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
     bool gathers;   /* eager: may wait for others (core/spec_burst.h); they take it along */
     bool
@@ -210,6 +212,32 @@ static inline bool mca_pml_spec_uncounts(bool *counted)
 }
 
 /* ---- send requests: pml_spec_sendreq.c ---- */
+
+/* Is it complete for MPI before its data has left, since that is a copy? */
+static inline bool mca_pml_spec_send_is_copied(const mca_pml_spec_send_request_t *sendreq)
+{
+    return MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode
+           || (NULL != sendreq->packed
+               && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode);
+}
+
+static inline void mca_pml_spec_send_set_status(mca_pml_spec_send_request_t *sendreq, int mpi_error)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
+    base->req_ompi.req_status.MPI_TAG = base->req_tag;
+    base->req_ompi.req_status.MPI_ERROR = mpi_error;
+    base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
+}
+
+/* All of the message, by the request's convertor, which is at its beginning, into memory of one block. */
+void mca_pml_spec_send_pack(mca_pml_spec_send_request_t *sendreq, char *to);
+
+/* From now on it is sent from there. */
+void mca_pml_spec_send_packed(mca_pml_spec_send_request_t *sendreq, char *flat);
+
+/* And from the program's buffer again. */
+void mca_pml_spec_send_unpacked(mca_pml_spec_send_request_t *sendreq);
 
 /* Where a transport finds the data of a send from one block, from offset on. NULL: a staged one's is not there yet. */
 static inline char *mca_pml_spec_send_at(const mca_pml_spec_send_request_t *sendreq,

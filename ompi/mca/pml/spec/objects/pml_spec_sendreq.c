@@ -3,6 +3,7 @@
 #include "pml_spec_cico.h"
 #include "pml_spec_complete.h"
 #include "pml_spec_request.h"
+#include "pml_spec_stage.h"
 #include "pml_spec_upward.h"
 
 #include "opal/include/spec/class.h"
@@ -35,11 +36,36 @@ void mca_pml_spec_send_lost(mca_pml_spec_send_request_t *sendreq)
 
 void mca_pml_spec_send_tell(mca_pml_spec_send_request_t *sendreq)
 {
-    const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
     uncount(sendreq); /* it may never be done */
-    if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life, !buffered)) {
+    if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life,
+                               !mca_pml_spec_send_is_copied(sendreq))) {
         send_return(sendreq);
     }
+}
+
+void mca_pml_spec_send_pack(mca_pml_spec_send_request_t *sendreq, char *to)
+{
+    size_t length = sendreq->req_send.req_bytes_packed;
+    struct iovec iov = {.iov_base = to, .iov_len = length};
+    uint32_t iovs = 1;
+    opal_convertor_pack(&sendreq->req_send.req_base.req_convertor, &iov, &iovs, &length);
+}
+
+void mca_pml_spec_send_packed(mca_pml_spec_send_request_t *sendreq, char *flat)
+{
+    opal_convertor_copy_and_prepare_for_send(
+        sendreq->peer->proc->super.proc_convertor, &ompi_mpi_packed.dt.super,
+        sendreq->req_send.req_bytes_packed, flat, 0, &sendreq->req_send.req_base.req_convertor);
+    sendreq->is_flat = true;
+    sendreq->flat = flat;
+}
+
+void mca_pml_spec_send_unpacked(mca_pml_spec_send_request_t *sendreq)
+{
+    mca_pml_base_request_t *base = &sendreq->req_send.req_base;
+    opal_convertor_copy_and_prepare_for_send(
+        sendreq->peer->proc->super.proc_convertor, &base->req_datatype->super, base->req_count,
+        base->req_addr, mca_pml_spec_convertor_flags(sendreq->on_device), &base->req_convertor);
 }
 
 static int send_free(ompi_request_t **request)
@@ -109,6 +135,8 @@ SPEC_HOT void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
+    const bool told = mca_pml_spec_send_is_copied(sendreq)
+                      || (MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST);
 
     sendreq->r = 0;
     if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* its message went another way, or its receiver wants none of it */
@@ -124,15 +152,14 @@ SPEC_HOT void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
         mca_pml_spec_ahead_drop(sendreq);
     }
     sendreq->staged = false;
+    if (OPAL_UNLIKELY(NULL != sendreq->packed)) {
+        mca_pml_spec_stage_unpack(sendreq);
+    }
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);
     }
-    const bool told = buffered || (MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST);
     if (!told) {
-        base->req_ompi.req_status.MPI_SOURCE = sendreq->peer->comm->my_rank;
-        base->req_ompi.req_status.MPI_TAG = base->req_tag;
-        base->req_ompi.req_status.MPI_ERROR = error_of(sendreq);
-        base->req_ompi.req_status._ucount = sendreq->req_send.req_bytes_packed;
+        mca_pml_spec_send_set_status(sendreq, error_of(sendreq));
     }
     base->req_pml_complete = true;
     if (OPAL_UNLIKELY(sendreq->status < 0)) {

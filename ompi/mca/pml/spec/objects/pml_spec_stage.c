@@ -125,6 +125,36 @@ void mca_pml_spec_stage_put(char *memory, size_t size)
     put(memory, size);
 }
 
+void mca_pml_spec_stage_pack(mca_pml_spec_send_request_t *sendreq)
+{
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    const uint64_t start = spec_now();
+    char *memory = take(length);
+    if (NULL == memory) {
+        return;
+    }
+    mca_pml_spec_send_pack(sendreq, memory);
+    spec_stage_gaps_packed(&sendreq->peer->gaps, length, spec_now() - start);
+    mca_pml_spec_send_packed(sendreq, memory);
+    sendreq->packs = false;
+    sendreq->packed = memory;
+    sendreq->packed_at = start;
+    MCA_PML_SPEC_COUNT(staged);
+}
+
+void mca_pml_spec_stage_unpack(mca_pml_spec_send_request_t *sendreq)
+{
+    const size_t length = sendreq->req_send.req_bytes_packed;
+    if (OMPI_SUCCESS == sendreq->status) {
+        spec_stage_gaps_moved(&sendreq->peer->gaps, length, spec_now() - sendreq->packed_at);
+    }
+    put(sendreq->packed, length);
+    sendreq->packed = NULL;
+    if (sendreq->req_send.req_base.req_ompi.req_persistent) {
+        mca_pml_spec_send_unpacked(sendreq);
+    }
+}
+
 bool mca_pml_spec_stage_recv(mca_pml_spec_recv_request_t *recvreq)
 {
     if (recvreq->staged) {

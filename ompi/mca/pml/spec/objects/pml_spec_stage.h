@@ -2,7 +2,8 @@
 /* Staging: a large message from or to one block of device memory, or host memory with gaps, over a transport that moves data by
  * itself, goes through host memory of one block (docs/design/protocol.md, "Buffers in an accelerator", "Buffers with gaps"): it is what
  * is registered, offered, put and got. A receive has as much as its buffer, and `flat` points there; a send has some pieces of it while
- * it is put (services/pml_spec_pipe.h), and its `flat` is NULL. Of both `is_flat` is true.
+ * it is put (services/pml_spec_pipe.h), and its `flat` is NULL. Of both `is_flat` is true. A send with gaps for which no RTR is here is packed
+ * as a whole before its RTS leaves, and is then like one from one block; unless it is synchronous it is complete for MPI by then.
  *
  * Threads: the memory, any; a request's, as the request's. */
 #ifndef PML_SPEC_STAGE_H
@@ -33,8 +34,8 @@ static inline bool mca_pml_spec_stages_gaps(mca_pml_spec_peer_t *peer, size_t le
                || spec_stage_gaps_pay(&peer->gaps));
 }
 
-/* The same of a send from host memory with gaps, which is staged only if there is an RTR for it. One that waits goes in fragments, and waits for the
- * last to leave, not for its acknowledgement. */
+/* The same of a send from host memory with gaps. One that waits goes in fragments, and waits for the last to leave, not for its
+ * acknowledgement. */
 static inline bool mca_pml_spec_send_stages(const mca_pml_spec_send_request_t *sendreq)
 {
     return !sendreq->is_flat && !sendreq->on_device && !sendreq->blocks
@@ -68,6 +69,13 @@ static inline void mca_pml_spec_stage_send(mca_pml_spec_send_request_t *sendreq)
     sendreq->flat = NULL;
     MCA_PML_SPEC_COUNT(staged);
 }
+
+/* Packs a send with gaps that could be staged: `flat` is its copy, until it is done. Without memory for that nothing has changed, and it goes in
+ * fragments. */
+void mca_pml_spec_stage_pack(mca_pml_spec_send_request_t *sendreq);
+
+/* It is done: the memory goes back. */
+void mca_pml_spec_stage_unpack(mca_pml_spec_send_request_t *sendreq);
 
 /* Staging for a receive that could have it, unless it has it already. False: there is no memory for it, and nothing
  * has changed. */
