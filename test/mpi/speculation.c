@@ -141,8 +141,8 @@ static void behind_a_wildcard(bool counted, bool rtr, bool selfish)
     for (int i = 0; i < ROUNDS; ++i) {
         if (1 == tl.rank) {
             MPI_Request request[2];
-            MPI_Irecv(wild, LARGE, MPI_BYTE, MPI_ANY_SOURCE, i & 1 ? 3 : MPI_ANY_TAG,
-                      comm, &request[0]);
+            MPI_Irecv(wild, LARGE, MPI_BYTE, MPI_ANY_SOURCE, i & 1 ? 3 : MPI_ANY_TAG, comm,
+                      &request[0]);
             MPI_Irecv(exact, LARGE, MPI_BYTE, 0, 3, comm, &request[1]);
             tl_tell(0);
             MPI_Waitall(2, request, MPI_STATUSES_IGNORE);

@@ -236,24 +236,6 @@ static void all_pieces_begin_at_once_where_nothing_is_copied(void **state)
     assert_true(0 == spec_pipe_at_once(UINT64_MAX, 100) % SPEC_PIPE_PAGE);
 }
 
-/* Whole elements are packed only: what lacks comes with the next piece. */
-static void shortened_pieces_leave_nothing_out(void **state)
-{
-    (void) state;
-    spec_pipe_t p;
-    spec_pipe_piece_t piece;
-    uint64_t end = 0;
-    spec_pipe_init(&p, 1000, 140, SPEC_PIPE_MOST);
-    while (SPEC_PIPE_PIECE == spec_pipe_next(&p, &piece)) {
-        assert_int_equal(end, piece.offset);
-        if (piece.offset + piece.length < 1000) {
-            spec_pipe_shorten(&p, &piece, piece.length - piece.length % 12);
-        }
-        end += piece.length;
-    }
-    assert_int_equal(1000, end);
-}
-
 /* Any order in which pieces are brought and complete, some inside the call: each byte once, in slots that nobody has, and one end. */
 static void any_order_moves_each_byte_once(void **state)
 {
@@ -485,7 +467,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_moved_in_their_order_by_two),
         cmocka_unit_test(all_pieces_begin_at_once_where_nothing_is_copied),
-        cmocka_unit_test(shortened_pieces_leave_nothing_out),
         cmocka_unit_test(a_range_may_be_one_piece),
         cmocka_unit_test(what_is_done_at_once_is_driven_on_by_the_same),
         cmocka_unit_test(only_one_drives),

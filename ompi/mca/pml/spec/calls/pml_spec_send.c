@@ -45,7 +45,7 @@ static size_t first_data(const mca_pml_spec_send_request_t *sendreq, bool uses_r
 static bool can_put(const mca_pml_spec_send_request_t *sendreq)
 {
     const mca_pml_spec_peer_t *peer = sendreq->peer;
-    return !sendreq->fits && (sendreq->is_flat || sendreq->packs)
+    return !sendreq->fits && sendreq->is_flat
            && ((peer->endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT)
                || mca_pml_spec_cico_may(peer, sendreq->req_send.req_bytes_packed));
 }
@@ -73,9 +73,6 @@ static issue_t number(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_by_t by
     const bool uses = NULL != issue.ctl && SPEC_RTR_USED == issue.fate;
     if (uses) {
         sendreq->r = SPEC_ENTRY(issue.ctl, mca_pml_spec_rtr_t, ctl)->r;
-        if (!sendreq->is_flat) {
-            mca_pml_spec_stage_send(sendreq);
-        }
         spec_list_append(&peer->unnoticed, &sendreq->unnoticed);
         (void) mca_pml_spec_add32(&peer->unnoticed_n, 1);
     }
@@ -290,19 +287,18 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
     sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat)
                     && !(length > peer->eager_most
                          && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
-    sendreq->packs = !sendreq->fits && mca_pml_spec_send_stages(sendreq);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         mca_pml_spec_stage_send(sendreq);
     }
-    before_send(sendreq, by);
-    if (OPAL_UNLIKELY(sendreq->packs) && !mca_pml_spec_rtr_is_here(sendreq)) {
+    if (OPAL_UNLIKELY(!sendreq->is_flat) && !sendreq->fits && mca_pml_spec_send_stages(sendreq)) {
         mca_pml_spec_stage_pack(sendreq);
         if (mca_pml_spec_send_is_copied(sendreq)) {
             mca_pml_spec_send_set_status(sendreq, MPI_SUCCESS);
             mca_pml_spec_complete(&base->req_ompi);
         }
     }
+    before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {
         send_issue(sendreq, by);
     }

@@ -82,12 +82,6 @@ void spec_pipe_divert(spec_pipe_t *p, spec_pipe_piece_t *piece)
     p->nxt = p->length;
 }
 
-void spec_pipe_shorten(spec_pipe_t *p, spec_pipe_piece_t *piece, uint64_t n)
-{
-    p->nxt -= piece->length - n;
-    piece->length = n;
-}
-
 void spec_pipe_brought(spec_pipe_t *p, uint32_t slot)
 {
     uint32_t state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE), to;

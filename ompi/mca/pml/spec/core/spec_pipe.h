@@ -63,9 +63,6 @@ spec_pipe_step_t spec_pipe_next(spec_pipe_t *p, spec_pipe_piece_t *piece);
 /* The piece that was taken last goes another way, and so does all behind it: from now on it is as long as that. */
 void spec_pipe_divert(spec_pipe_t *p, spec_pipe_piece_t *piece);
 
-/* The piece that was taken last has only n bytes, at least one; those behind them are in the next. */
-void spec_pipe_shorten(spec_pipe_t *p, spec_pipe_piece_t *piece, uint64_t n);
-
 /* A piece is in its slot; the transport gets it next. */
 void spec_pipe_brought(spec_pipe_t *p, uint32_t slot);
 

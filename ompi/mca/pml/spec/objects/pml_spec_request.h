@@ -66,7 +66,6 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool on_device; /* the user's buffer is in the memory of an accelerator: pml_spec_device.h */
     bool staged;    /* it goes through host memory: pml_spec_stage.h */
-    bool packs;     /* it has gaps, and is staged if an RTR is here; settled once */
     char *packed;   /* it had gaps, and `flat` is this: pml_spec_stage.h; else NULL */
     uint64_t packed_at; /* when that began, ns */
     bool fits;      /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */

@@ -135,8 +135,8 @@ SPEC_HOT void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
-    const bool told = mca_pml_spec_send_is_copied(sendreq)
-                      || (MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST);
+    const bool told =
+        mca_pml_spec_send_is_copied(sendreq) || (MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST);
 
     sendreq->r = 0;
     if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* its message went another way, or its receiver wants none of it */

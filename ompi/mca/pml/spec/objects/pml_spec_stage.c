@@ -136,7 +136,6 @@ void mca_pml_spec_stage_pack(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_send_pack(sendreq, memory);
     spec_stage_gaps_packed(&sendreq->peer->gaps, length, spec_now() - start);
     mca_pml_spec_send_packed(sendreq, memory);
-    sendreq->packs = false;
     sendreq->packed = memory;
     sendreq->packed_at = start;
     MCA_PML_SPEC_COUNT(staged);

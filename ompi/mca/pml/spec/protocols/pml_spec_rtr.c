@@ -621,7 +621,7 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     }
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key = NULL != key_for(candidate[i]->btl, rtr, &keys);
-        if (!rtr->is_ring && !(sendreq->packs && candidate[i]->btl->btl_put_alignment > 1)
+        if (!rtr->is_ring
             && mca_pml_spec_can_rdma(candidate[i], true, local, rtr->addr, length, has_key)) {
             usable[n++] = candidate[i];
         }
@@ -638,8 +638,7 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     if (sendreq->staged || rtr->is_staged || is_passed(usable, n, length)) {
         tell_match(sendreq);
     }
-    /* A convertor packs from where an element begins. */
-    const size_t stripes = mca_pml_spec_share(usable, sendreq->packs ? 1 : n, length, stripe);
+    const size_t stripes = mca_pml_spec_share(usable, n, length, stripe);
     for (size_t i = 0; i < stripes; ++i) {
         put(sendreq, rtr, &keys, &stripe[i]);
     }

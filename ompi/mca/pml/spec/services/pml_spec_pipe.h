@@ -18,11 +18,8 @@ typedef struct mca_pml_spec_pipe {
     opal_free_list_item_t super;
     spec_pipe_t pipe;
     mca_pml_spec_transfer_args_t args;       /* of the whole range */
-    opal_convertor_t convertor;              /* of a send with gaps */
     char *memory;                            /* of the slots of a send, else NULL */
     size_t size;                             /* of that, bytes */
-    uint64_t began;                          /* of one with gaps; 0: not timed */
-    mca_pml_spec_peer_t *peer;               /* likewise, and its communicator is kept; else NULL */
     mca_btl_base_registration_handle_t *key; /* the local side's */
     union {
         char bytes[MCA_PML_SPEC_KEY_MAX];
