@@ -74,17 +74,18 @@ typedef struct spec_stage_gaps {
         wire; /* all of a message, from its first piece packed to its last one moved: the fastest, which is forgotten slowly, since
                     * a process that computes sees the end late */
     uint32_t refused;
+    bool tried; /* the first is under way */
 } spec_stage_gaps_t;
 
 /* Of those that are not staged, because it would not pay, one in so many is, to measure. */
 #define SPEC_STAGE_TRY 256u
 
-/* Is such a message staged? One whose times are not known yet is, to find out. Asked of each that could be. */
+/* Is such a message staged? One is while no times are known, to find out. Asked of each that could be. */
 static inline bool spec_stage_gaps_pay(spec_stage_gaps_t *g)
 {
     const uint32_t wire = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
     const uint32_t pack = __atomic_load_n(&g->pack, __ATOMIC_RELAXED);
-    return 0 == wire
+    return (0 == wire && !__atomic_exchange_n(&g->tried, true, __ATOMIC_RELAXED))
            || wire / SPEC_STAGE_GAPS >= (pack > SPEC_STAGE_HAND_PS ? pack : SPEC_STAGE_HAND_PS)
            || 0 == __atomic_add_fetch(&g->refused, 1, __ATOMIC_RELAXED) % SPEC_STAGE_TRY;
 }
@@ -114,14 +115,6 @@ static inline void spec_stage_gaps_moved(spec_stage_gaps_t *g, uint64_t bytes, u
     const uint32_t before = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
     __atomic_store_n(&g->wire, 0 == before || now < before ? now : before + (now - before) / 32,
                      __ATOMIC_RELAXED);
-}
-
-/* What was offered to the peer was of no use, since it did not stage its message. */
-static inline void spec_stage_gaps_useless(spec_stage_gaps_t *g)
-{
-    uint32_t unknown = 0;
-    (void) __atomic_compare_exchange_n(&g->wire, &unknown, 1, false, __ATOMIC_RELAXED,
-                                       __ATOMIC_RELAXED);
 }
 
 #endif

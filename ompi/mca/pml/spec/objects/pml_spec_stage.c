@@ -177,7 +177,6 @@ void mca_pml_spec_stage_undo(mca_pml_spec_recv_request_t *recvreq)
     if (recvreq->on_device) { /* whose copies are dear if they are short */
         return;
     }
-    spec_stage_gaps_useless(&recvreq->peer->gaps);
     mca_pml_spec_recv_drop_keys(recvreq);
     put(recvreq->flat, recvreq->capacity);
     recvreq->staged = recvreq->is_flat = false;
