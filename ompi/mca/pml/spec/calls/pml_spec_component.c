@@ -139,7 +139,7 @@ static const spec_parameter_t parameters[] = {
                 .help = "Does a large nonblocking message from or into memory with gaps go through "
                         "host memory of one block, so that it moves while the program computes? "
                         "off: it goes in fragments, which are packed and unpacked in calls of MPI. "
-                        "on: it does, a send if its receive was posted before. auto: where the "
+                        "on: it does; a send is complete when it is packed. auto: where the "
                         "transport takes so long, as is measured, "
                         "that packing is not felt by a program that only waits. No unit, one of "
                         "off, on, auto, default auto."),
