@@ -25,6 +25,30 @@ static void set_only(mca_pml_spec_comm_t *comm, bool is_inter)
     }
 }
 
+/* From here on packets find the communicator; those that came too early follow in the order of their arrival. Sequence numbers
+ * put right what overtakes them; parts of messages stay behind them. */
+static void publish(mca_pml_spec_cid_slot_t *slot, mca_pml_spec_comm_t *comm)
+{
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    __atomic_store_n(&slot->replays, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->comm, comm, __ATOMIC_RELEASE);
+    ++slot->incarnations;
+    free(slot->last_seqs);
+    slot->last_seqs = NULL;
+    slot->last_seqs_n = 0;
+    spec_node_t *n;
+    while (NULL != (n = spec_list_pop(&slot->parked))) {
+        mca_pml_spec_unlock(&mca_pml_spec.lock);
+        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
+        mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
+        mca_pml_spec_arrive_again(&packet);
+        mca_pml_spec_frag_free(frag);
+        mca_pml_spec_lock(&mca_pml_spec.lock);
+    }
+    __atomic_store_n(&slot->replays, false, __ATOMIC_RELEASE);
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
 int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
 {
     uint32_t cid = mca_pml_spec_cid(ompi_comm);
@@ -61,26 +85,7 @@ int mca_pml_spec_add_comm(ompi_communicator_t *ompi_comm)
     }
     ompi_comm->c_pml_comm = (struct mca_pml_comm_t *) comm;
 
-    /* From here on packets find the communicator; those that came too early follow in the order of
-     * their arrival. Sequence numbers put right what overtakes them; parts of messages stay behind them. */
-    mca_pml_spec_lock(&mca_pml_spec.lock);
-    __atomic_store_n(&slot->replays, true, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->comm, comm, __ATOMIC_RELEASE);
-    ++slot->incarnations;
-    free(slot->last_seqs);
-    slot->last_seqs = NULL;
-    slot->last_seqs_n = 0;
-    spec_node_t *n;
-    while (NULL != (n = spec_list_pop(&slot->parked))) {
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
-        mca_pml_spec_frag_t *frag = SPEC_ENTRY(n, mca_pml_spec_frag_t, item.node);
-        mca_pml_spec_packet_t packet = mca_pml_spec_frag_view(frag);
-        mca_pml_spec_arrive_again(&packet);
-        mca_pml_spec_frag_free(frag);
-        mca_pml_spec_lock(&mca_pml_spec.lock);
-    }
-    __atomic_store_n(&slot->replays, false, __ATOMIC_RELEASE);
-    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    publish(slot, comm);
     if (!comm->is_global) {
         mca_pml_spec_hellos_again(comm);
     }
