@@ -42,6 +42,12 @@ static void between_them_it_follows_the_call(void **state)
     /* Two parts, each of which takes so many times the call. */
     assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST).split,
                      2 * SPEC_COSTS_PARTS * 1000000 / 31);
+    /* The copy takes so many times a packet and what goes with it. */
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST).either,
+                     (SPEC_COSTS_ASK * SPEC_COSTS_ASK_NS - 1000) * 1000 / 31);
+    const spec_costs_t slow = {.known = true, .call_ns = 10000, .single_ps = 31, .copy_ps = 17};
+    assert_int_equal(spec_costs_ends(&slow, SPEC_BY_SINGLE, true, LEAST, MOST).either, 0);
+    assert_int_equal(spec_costs_ends(&c, SPEC_BY_RDMA, true, LEAST, MOST).either, 0);
 }
 
 static void a_single_copy_that_is_slower_by_the_byte_never_pays(void **state)

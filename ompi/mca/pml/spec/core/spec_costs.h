@@ -39,6 +39,11 @@ typedef struct spec_costs {
 #define SPEC_COSTS_PARTS 4u
 #define SPEC_COSTS_SPLIT (UINT64_C(256) << 10)
 
+/* That either end may move a message takes a packet more than that the receiver does, and what both ends do for it: at most one in so
+ * many of what the copy takes. */
+#define SPEC_COSTS_ASK_NS 500u
+#define SPEC_COSTS_ASK    16u
+
 /* Longer messages do not go unasked, in parts: what comes before its receive is copied once more. */
 #define SPEC_COSTS_IN_PARTS (UINT64_C(64) << 10)
 
@@ -55,6 +60,7 @@ typedef struct spec_ends {
     uint64_t parts; /* one block that is longer than a packet; 0: none is; follows, too */
     uint64_t hope;  /* where the two could end if copies were as quick as within a processor */
     uint64_t split; /* from here on a single copy is worth being made in two parts by both ends */
+    uint64_t either; /* from here on it is worth a packet that either end may make it */
     uint64_t
         pipeline; /* up to here both ends move a message sooner by fragments than by single copies */
     uint64_t patience; /* ns: a single copy of the largest packet */
@@ -156,6 +162,8 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
         ends.hope = spec_ends_last(&ends);
         spec_costs_meets(&ends, c, 2 * SPEC_COSTS_FIRST_NS, 2 * copy, least, most);
         ends.follows = true;
+        ends.either = spec_costs_meet(c->call_ns, c->single_ps, SPEC_COSTS_ASK * SPEC_COSTS_ASK_NS,
+                                      0, UINT32_MAX);
         ends.split = UINT64_C(2000) * SPEC_COSTS_PARTS * c->call_ns / (c->single_ps | 1);
         /* By fragments a byte costs a copy at both ends at the same time, by single copies half of one at each. */
         ends.pipeline = spec_costs_meet(2 * SPEC_COSTS_FIRST_NS,

@@ -69,6 +69,10 @@ mca_pml_spec_no_rtr_t mca_pml_spec_rtr_why_not(mca_pml_spec_recv_request_t *recv
     if (mca_pml_spec_ends_fit(recvreq->peer, recvreq->capacity, true)) {
         return MCA_PML_SPEC_RTR_SMALL;
     }
+    if (MCA_PML_SPEC_SPECULATION_AUTO == mca_pml_spec.speculation
+        && recvreq->capacity < mca_pml_spec_ends(recvreq->peer)->either) {
+        return MCA_PML_SPEC_RTR_SHORT;
+    }
     /* A ring, where no transport can put. (Not for a buffer with gaps, which is staged for transports that can.) */
     const bool by_ring = mca_pml_spec_cico_may(recvreq->peer, recvreq->capacity);
     if (!(endpoint->btl_flags_or & MCA_BTL_FLAGS_PUT) && !by_ring) {

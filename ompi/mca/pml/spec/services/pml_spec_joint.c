@@ -87,7 +87,7 @@ bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool wai
 {
     return can_join(peer)
            && ((fragments && may_pipeline(peer, length))
-               || (length >= SPEC_CLAIM_LEAST
+               || (length >= SPEC_CLAIM_LEAST && length >= mca_pml_spec_ends(peer)->either
                    && !(waits
                         && (length < mca_pml_spec_ends(peer)->split
                             || MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0))));

@@ -61,11 +61,13 @@ void mca_pml_spec_why_ends(const mca_pml_spec_peer_t *peer, const spec_costs_t *
     } else if (NULL != costs) {
         (void) snprintf(why, sizeof(why), ": a single copy by the kernel could not be measured");
     }
-    spec_tell(mca_pml_spec.output,
-              "why: messages to rank %d of communicator %u are eager up to %zu bytes, with gaps "
-              "up to %zu; longer ones up to %s go in fragments while both ends wait%s",
-              peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.gaps,
-              size_text(peer->ends.pipeline, size), why);
+    spec_tell(
+        mca_pml_spec.output,
+        "why: messages to rank %d of communicator %u are eager up to %zu bytes, with gaps "
+        "up to %zu; longer ones up to %s go in fragments while both ends wait; from %zu bytes on "
+        "either end may move them%s",
+        peer->rank, peer->comm->cid, (size_t) peer->ends.alone, (size_t) peer->ends.gaps,
+        size_text(peer->ends.pipeline, size), (size_t) peer->ends.either, why);
 }
 
 /* What copies have taken lately, where eager ends by that. */
@@ -128,6 +130,8 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
 static const char *const reasons[] = {
     [MCA_PML_SPEC_RTR_GOES] = "it stands before its message, which may be large",
     [MCA_PML_SPEC_RTR_SMALL] = "its messages are eager",
+    [MCA_PML_SPEC_RTR_SHORT] =
+        "its messages are copied so soon that an RTR takes too long beside it",
     [MCA_PML_SPEC_RTR_OFF] = "speculation is off",
     [MCA_PML_SPEC_RTR_ANY_SOURCE] = "it takes any source, and several can send",
     [MCA_PML_SPEC_RTR_DEVICE] = "its buffer is on an accelerator, and is not staged",

@@ -15,6 +15,7 @@
 typedef enum mca_pml_spec_no_rtr {
     MCA_PML_SPEC_RTR_GOES, /* it has, or would */
     MCA_PML_SPEC_RTR_SMALL,
+    MCA_PML_SPEC_RTR_SHORT,
     MCA_PML_SPEC_RTR_OFF,
     MCA_PML_SPEC_RTR_ANY_SOURCE,
     MCA_PML_SPEC_RTR_DEVICE,
