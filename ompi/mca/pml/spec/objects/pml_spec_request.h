@@ -58,6 +58,7 @@ OBJ_CLASS_DECLARATION(mca_pml_spec_range_t);
 
 typedef struct mca_pml_spec_send_request {
     mca_pml_base_send_request_t req_send;
+    /* What each small message touches, in two lines of a cache. */
     mca_pml_spec_peer_t *peer;
     const struct mca_pml_spec_protocol *proto; /* NULL: none is chosen yet */
     int32_t stage;
@@ -66,38 +67,39 @@ typedef struct mca_pml_spec_send_request {
     bool is_flat;
     bool on_device; /* the user's buffer is in the memory of an accelerator: pml_spec_device.h */
     bool staged;    /* it goes through host memory: pml_spec_stage.h */
-    char *packed;   /* it had gaps, and `flat` is this: pml_spec_stage.h; else NULL */
-    uint64_t packed_at; /* when that began, ns */
     bool fits;      /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
     bool gathers;   /* eager: may wait for others (core/spec_burst.h); they take it along */
     bool
         copies; /* eager: copied from one block, whatever the transport; its convertor is not prepared */
-    bool blocks;  /* the call that began it waits for it and does nothing else */
-    bool noticed; /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    bool blocks;    /* the call that began it waits for it and does nothing else */
+    bool noticed;   /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    bool stopped;   /* as adaptation had it when the send began */
+    bool announced; /* among those of its peer */
+    bool has_ahead; /* `ahead` is one */
+    int32_t status; /* first error */
     uint32_t seq;
+    size_t first;                            /* bytes of data that its first packet carries */
+    uint64_t handle;                         /* mine on the wire, 0: none */
+    uint64_t r;                              /* the receive's handle, once known; 0: not yet */
+    volatile int64_t left;                   /* bytes not yet known to be delivered */
+    mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
+    struct mca_pml_spec_pin *pin;            /* of a persistent one, or NULL */
+    struct mca_pml_spec_cico *cico;          /* through a ring, or NULL */
+    char *packed; /* it had gaps, and `flat` is this: pml_spec_stage.h; else NULL */
+
+    uint64_t packed_at;   /* when that began, ns */
     uint32_t set_apart;   /* credit: pml_spec_flow.h */
-    size_t first;         /* bytes of data that its first packet carries */
-    uint64_t parts_sent;  /* core/spec_parts.h: bytes */
-    bool stopped;         /* as adaptation had it when the send began */
-    bool announced;       /* among those of its peer */
     bool joined;          /* both ends move it */
     bool awaits_cts;      /* a FIN overtook the CTS that has it join */
     bool sends_fragments; /* while both ends wait: pml_spec_joint.h */
-    bool has_ahead;       /* `ahead` is one: here, where every send reads it */
+    uint64_t parts_sent;  /* core/spec_parts.h: bytes */
     uint16_t rts_flags;   /* of adaptation: pml_spec_adapt.h */
     uint32_t sent_at;
-    uint64_t handle;       /* mine on the wire, 0: none */
-    uint64_t r;            /* the receive's handle, once known; 0: not yet */
-    volatile int64_t left; /* bytes not yet known to be delivered */
     volatile int64_t owed; /* sender first: bytes that the receiver has not answered for */
-    int32_t status;        /* first error */
-    mca_btl_base_registration_handle_t *key; /* sender first: registration offered by the RTS */
     mca_bml_base_btl_t *key_btl;
-    struct mca_pml_spec_pin *pin; /* of a persistent one, or NULL */
     mca_pml_spec_pending_t pending;
     mca_pml_spec_joint_t joint;
-    struct mca_pml_spec_cico *cico; /* through a ring, or NULL */
-    uint64_t ring;                  /* its name, if it is this process's */
+    uint64_t ring;                  /* the name of the ring, if it is this process's */
     spec_node_t unnoticed;          /* in peer->unnoticed, or before that in peer->waiting */
 
     /* by copy (pml_spec_copy.c) */
