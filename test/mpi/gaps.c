@@ -2,8 +2,13 @@
 /* Large nonblocking messages from and into memory with gaps, whose receive comes first: each end with gaps or without, elements
  * that no border of a piece divides, messages that are longer or shorter than the receive, cancelled receives, persistent requests.
  *
+ * And sends that are complete, whose program calls MPI no more.
+ *
  *   --staged 1     and they go through host memory of one block (pml_spec_staged) */
 #include "testlib.h"
+
+#include <sched.h>
+#include <stdatomic.h>
 
 enum { TAG = 3, TYPES = 2 };
 static const size_t sizes[] = {70000, 262269, 1000001, 3 << 20};
@@ -117,6 +122,53 @@ static void messages(int kind, bool send_gaps, bool recv_gaps, size_t sent, size
     FREE(e.buf);
 }
 
+/* A send that was waited for needs its sender no more: it goes on until the message has come, and calls nothing of MPI. Its memory is
+ * the program's again. by_rtr: the receive is posted before; else while the sender waits, or later. */
+static void left_alone(size_t n, bool by_rtr, MPI_Comm comm)
+{
+    enum { PATIENCE = 20 }; /* seconds, after which it has been waiting for this process */
+    const int peer = 1 - tl.rank;
+    const uint64_t key = tl_key(7, 0, 1, TAG, n);
+    atomic_int *came = NULL;
+    MPI_Aint size;
+    MPI_Win win;
+    MPI_Request request;
+    int unit;
+    end_t e = open_end(1, true, n / bytes[1]);
+    tl_step("left alone, %zu bytes, by RTR: %d", n, by_rtr);
+    MPI_Win_allocate_shared(0 == tl.rank ? 64 : 0, 1, MPI_INFO_NULL, comm, &came, &win);
+    MPI_Win_shared_query(win, 0, &size, &unit, &came);
+    if (0 == tl.rank) {
+        atomic_store(came, 0);
+        give(&e, key);
+    }
+    if (1 == tl.rank && by_rtr) {
+        MPI_Irecv(e.buf, e.count, e.type, peer, TAG, comm, &request);
+    }
+    MPI_Barrier(tl.ctl);
+    if (0 == tl.rank) {
+        MPI_Isend(e.buf, e.count, e.type, peer, TAG, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        give(&e, key + 1);
+        const double end = MPI_Wtime() + PATIENCE;
+        while (!atomic_load(came) && MPI_Wtime() < end) {
+            sched_yield();
+        }
+        CHECK(atomic_load(came), "the message waits for its sender");
+    } else {
+        if (!by_rtr) {
+            usleep(20000); /* the send is complete, if it can be without its receive */
+            MPI_Irecv(e.buf, e.count, e.type, peer, TAG, comm, &request);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        atomic_store(came, 1);
+        check(&e, e.packed, key);
+    }
+    MPI_Barrier(tl.ctl);
+    MPI_Win_free(&win);
+    FREE(e.buf);
+}
+
 int main(int argc, char **argv)
 {
     tl_start(&argc, &argv, "gaps", 90);
@@ -137,6 +189,9 @@ int main(int argc, char **argv)
                 messages(kind, gaps & 1, gaps & 2, n, n, true, comm);
             }
         }
+    }
+    for (int i = 0; i < 8; ++i) {
+        left_alone(70000u << i % 4 * 2, i & 1, comm);
     }
     if (staged) {
         CHECK(tl_pvar("pml_spec_staged") - before >= 40, "only %lld messages were staged",

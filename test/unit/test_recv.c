@@ -746,6 +746,24 @@ static void without_rtrs_they_are_widened_at_once(void **state)
     widens(SPEC_WIDEN_DONE, &revoke);
 }
 
+static void only_what_they_could_take_widens_them(void **state)
+{
+    (void) state;
+    spec_posted_t exact = {0}, one = {0}, any = {0};
+    post(&exact, ME, T);
+    assert_false(spec_recv_narrowed_waits(&m, ME, T));
+    narrowed(&one, T + 1);
+    assert_false(spec_recv_narrowed_waits(&m, ME, T));
+    assert_true(spec_recv_narrowed_waits(&m, ME, T + 1));
+    narrowed(&any, ANY);
+    assert_true(spec_recv_narrowed_waits(&m, ME, T));
+    assert_false(spec_recv_narrowed_waits(&m, ME, -T)); /* Open MPI's own */
+    message_to(&exact, ME, T);
+    message_to(&one, ME, T + 1);
+    message_to(&any, ME, T);
+    assert_false(spec_recv_narrowed_waits(&m, ME, T));
+}
+
 /* Those at or before the last that may be written to wait for REVOKED; others do not. */
 static void those_with_rtrs_are_widened_when_no_rtr_is_used(void **state)
 {
@@ -826,6 +844,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_right_guess_does_not, setup, teardown),
         cmocka_unit_test_setup_teardown(any_tag_offers_if_it_is_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(without_rtrs_they_are_widened_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_what_they_could_take_widens_them, setup, teardown),
         cmocka_unit_test_setup_teardown(those_with_rtrs_are_widened_when_no_rtr_is_used, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_withdrawn_one_is_widened_at_once, setup, teardown),

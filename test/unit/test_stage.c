@@ -192,28 +192,28 @@ static void gaps_are_staged_where_the_transport_leaves_time(void **state)
     (void) state;
     const uint64_t n = 1000000;
     spec_stage_gaps_t g = {.pack = 0};
-    assert_true(spec_stage_gaps_pay(&g)); /* to find out */
+    assert_true(spec_stage_gaps_pay(&g, true)); /* to find out */
     spec_stage_gaps_packed(&g, n, 100000);
-    assert_false(spec_stage_gaps_pay(&g)); /* one is enough */
+    assert_false(spec_stage_gaps_pay(&g, true)); /* one is enough */
     assert_int_equal(g.pack, 100);
     spec_stage_gaps_moved(&g, n, 8000000); /* 1 Gbit/s */
-    assert_true(spec_stage_gaps_pay(&g));
+    assert_true(spec_stage_gaps_pay(&g, true));
     for (unsigned i = 0; i < 40; ++i) {
         spec_stage_gaps_packed(&g, n, 1400000); /* blocks of some bytes */
     }
     assert_in_range(g.pack, 1300, 1400);
-    assert_false(spec_stage_gaps_pay(&g));
+    assert_false(spec_stage_gaps_pay(&g, true));
     g.pack = 30;
     spec_stage_gaps_moved(&g, n, 700000); /* by a processor */
     assert_int_equal(g.wire, 700);
-    assert_false(spec_stage_gaps_pay(&g));
+    assert_false(spec_stage_gaps_pay(&g, true));
     spec_stage_gaps_moved(&g, n, 10000000); /* it computed meanwhile */
     assert_in_range(g.wire, 700, 1000);
-    assert_false(spec_stage_gaps_pay(&g));
+    assert_false(spec_stage_gaps_pay(&g, true));
     for (unsigned i = 0; i < 40; ++i) {
         spec_stage_gaps_moved(&g, n, 10000000);
     }
-    assert_true(spec_stage_gaps_pay(&g));
+    assert_true(spec_stage_gaps_pay(&g, true));
     spec_stage_gaps_moved(&g, 0, 0); /* nothing is as quick as can be told, not unknown */
     assert_int_equal(g.wire, 1);
     spec_stage_gaps_moved(&g, 1, UINT64_MAX / 1000);
@@ -230,14 +230,26 @@ static void what_disturbs_packing_ends_no_staging(void **state)
     spec_stage_gaps_moved(&g, 1000, 8000);
     spec_stage_gaps_packed(&g, 131072, 4000000); /* another process's turn */
     assert_in_range(g.pack, 100, 130);
-    assert_true(spec_stage_gaps_pay(&g));
+    assert_true(spec_stage_gaps_pay(&g, true));
     /* If nothing is learned from the first, one in some tries again. */
     spec_stage_gaps_t other = {.pack = 0};
     unsigned tries = 0;
     for (unsigned i = 0; i < 4 * SPEC_STAGE_TRY + 1; ++i) {
-        tries += spec_stage_gaps_pay(&other);
+        tries += spec_stage_gaps_pay(&other, true);
     }
     assert_int_equal(tries, 5);
+    /* Receives go on until it is known that they are of no use, or that it does not pay. */
+    spec_stage_gaps_t receives = {.pack = 0};
+    for (unsigned i = 0; i < 3; ++i) {
+        assert_true(spec_stage_gaps_pay(&receives, false));
+    }
+    assert_true(spec_stage_gaps_pay(&receives, true)); /* and a send finds out */
+    spec_stage_gaps_useless(&receives);
+    assert_false(spec_stage_gaps_pay(&receives, false));
+    spec_stage_gaps_moved(&g, 1000, 9000);
+    const uint32_t known = g.wire;
+    spec_stage_gaps_useless(&g);
+    assert_int_equal(g.wire, known);
 }
 
 int main(void)

@@ -55,6 +55,7 @@ static inline bool mca_spec_is_component(const mca_base_component_t *component, 
  * MCA_BTL_IBX_BLOCKS in des_flags: the caller can do nothing else until the message is complete. It is complete as soon as it
  * is copied, however many before it are not acknowledged; without the flag one behind many may be complete no earlier than
  * its acknowledgement. A transport without the promise MCA_BTL_IBX_GATHERS ignores it.
+ * MCA_BTL_IBX_ASYNC: what was put, and what the peer gets, moves while neither process calls MPI.
  * Not promised: anything about puts behind a message, between endpoints, or between modules. If the put fails the
  * connection has ended, and the message is not delivered either. */
 
@@ -69,6 +70,7 @@ enum {
     MCA_BTL_IBX_FENCED = 2,
     MCA_BTL_IBX_PINS = 4,
     MCA_BTL_IBX_GATHERS = 8,
+    MCA_BTL_IBX_ASYNC = 16,
 };
 
 /* A thread of the caller that calls progress while the program computes, and has processors that no program computes on. */

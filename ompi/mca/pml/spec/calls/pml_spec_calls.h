@@ -63,7 +63,7 @@ static inline void mca_pml_spec_send_reset(mca_pml_spec_send_request_t *sendreq)
         OMPI_SUCCESS; /* MPI_Waitany reads it of pending ones, too */
     sendreq->life = 0;
     sendreq->status = OMPI_SUCCESS;
-    sendreq->noticed = false;
+    sendreq->noticed = sendreq->told = false;
     sendreq->proto = NULL;
     sendreq->stage = 0;
     sendreq->left = (int64_t) sendreq->req_send.req_bytes_packed;

@@ -129,20 +129,23 @@ static const spec_parameter_t parameters[] = {
                         "range 0 to 1024G, default 256M."),
     SPEC_NUMBER("staging_max", 9, &mca_pml_spec.staging_max, 256 << 20, 0, TIB,
                 .help = "Large messages from and to the memory of an accelerator (GPU), and those "
-                        "that a nonblocking receive takes into memory with gaps, go through host "
-                        "memory of one block, where the transport moves data by itself: up to "
+                        "that are sent from or received into memory with gaps by a call that does "
+                        "not wait, go through host memory of one block, where the transport moves "
+                        "data by itself: up to "
                         "this much of it is used at once. Messages for which there is none left, "
                         "and all with 0, go in fragments. Unit: bytes, range 0 to 1024G, default "
                         "256M."),
-    SPEC_CHOICE("stage_gaps", 9, &mca_pml_spec.stage_gaps, MCA_PML_SPEC_SPECULATION_AUTO,
-                speculation_values,
-                .help = "Does a large nonblocking message from or into memory with gaps go through "
-                        "host memory of one block, so that it moves while the program computes? "
-                        "off: it goes in fragments, which are packed and unpacked in calls of MPI. "
-                        "on: it does; a send is complete when it is packed. auto: where the "
-                        "transport takes so long, as is measured, "
-                        "that packing is not felt by a program that only waits. No unit, one of "
-                        "off, on, auto, default auto."),
+    SPEC_CHOICE(
+        "stage_gaps", 9, &mca_pml_spec.stage_gaps, MCA_PML_SPEC_SPECULATION_AUTO,
+        speculation_values,
+        .help = "Does a large nonblocking message from or into memory with gaps go through "
+                "host memory of one block, so that it moves while the program computes? "
+                "off: it goes in fragments, which are packed and unpacked in calls of MPI. "
+                "on: it does; a send is complete when it is packed, if the transport moves data "
+                "while nobody calls MPI. auto: where the "
+                "transport takes so long, as is measured, "
+                "that packing is not felt by a program that only waits. No unit, one of "
+                "off, on, auto, default auto."),
     SPEC_NUMBER("gather", 5, &mca_pml_spec.gather, 32, 1, 4096,
                 .help = "Up to this many nonblocking sends to one process leave together, where "
                         "the transport can send several messages at a time (btl/ibx over UDP) and "

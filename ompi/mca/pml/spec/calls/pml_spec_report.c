@@ -389,13 +389,21 @@ static bool owes_answers(void)
                   : 0);
 }
 
+/* Sends that the program takes for complete, and that need this process until their receivers have them. */
+static bool owes_data(void)
+{
+    return MCA_PML_SPEC_SEEN(mca_pml_spec.packed) > 0
+           && 0 == MCA_PML_SPEC_SEEN(mca_pml_spec.lost_n);
+}
+
 static int report(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void) comm, (void) key, (void) value, (void) extra;
     int refused = mca_pml_spec.profile_refused;
     mca_pml_spec_agent_end(); /* before anything is taken down; its counts are told below */
     /* Copies are for requests that were freed. */
-    while (mca_pml_spec_device_is_busy() || (owes_answers() && !mca_pml_spec_outlives())) {
+    while (mca_pml_spec_device_is_busy() || (owes_answers() && !mca_pml_spec_outlives())
+           || owes_data()) {
         opal_progress();
     }
     if (!is_wanted()) {

@@ -281,6 +281,7 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
         }
         base->req_ompi.req_status._ucount = length;
         /* Complete for MPI before the transfer. */
+        sendreq->told = true;
         mca_pml_spec_complete(&base->req_ompi);
     }
     /* One that is longer than a packet and synchronous does not go in parts. */
@@ -293,10 +294,6 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
     }
     if (OPAL_UNLIKELY(!sendreq->is_flat) && !sendreq->fits && mca_pml_spec_send_stages(sendreq)) {
         mca_pml_spec_stage_pack(sendreq);
-        if (mca_pml_spec_send_is_copied(sendreq)) {
-            mca_pml_spec_send_set_status(sendreq, MPI_SUCCESS);
-            mca_pml_spec_complete(&base->req_ompi);
-        }
     }
     before_send(sendreq, by);
     if (OPAL_LIKELY(mca_pml_spec_send_may_go(sendreq))) {

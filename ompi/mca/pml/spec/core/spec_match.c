@@ -13,6 +13,9 @@
  * past half of the table they are swept, because collectives use a new tag each. */
 #define IDLE_SHARE 2u
 
+/* In a larger table nobody searches every bucket for one answer. */
+#define SEARCHED 1024u
+
 typedef struct spec_slab {
     struct spec_slab *next;
     spec_bin_t bin[SLAB_BINS];
@@ -244,6 +247,9 @@ bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag)
 
 bool spec_match_others_wait(const spec_match_t *m, const spec_bin_t *bin)
 {
+    if (m->posted_n > bin->posted_n && m->mask >= SEARCHED) {
+        return true;
+    }
     for (uint32_t i = 0; m->posted_n > bin->posted_n && i <= m->mask; ++i) {
         for (const spec_bin_t *b = m->bucket[i]; NULL != b; b = b->chain) {
             if (b != bin && b->posted_n > 0 && (b->src == bin->src || SPEC_ANY == b->src)

@@ -222,7 +222,8 @@ bool spec_match_waits_for(const spec_match_t *m, int32_t src);
 /* Could a pending wildcard receive take a message (src, tag)? */
 bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag);
 
-/* Could a pending receive that is not of this bin take a message of the bin's source with a tag >= 0? Slow: visits every bin. */
+/* Could a pending receive that is not of this bin take a message of the bin's source with a tag >= 0? Slow: visits
+ * every bin, and says yes if there are too many. */
 bool spec_match_others_wait(const spec_match_t *m, const spec_bin_t *bin);
 
 /* Queue a narrowed receive under any source, by its age. 0, or -1 when memory is out (nothing has changed). */

@@ -120,6 +120,13 @@ static bool has_narrowed(const spec_bin_t *bin)
     return false;
 }
 
+bool spec_recv_narrowed_waits(spec_match_t *m, int32_t src, int32_t tag)
+{
+    const spec_bin_t *exact = spec_match_bin(m, src, tag);
+    const spec_bin_t *any = tag >= 0 ? spec_match_bin(m, src, SPEC_ANY) : NULL;
+    return (NULL != exact && has_narrowed(exact)) || (NULL != any && has_narrowed(any));
+}
+
 /* One step: the table may change with it. */
 static spec_widen_t widen_one(spec_recv_t *r, spec_match_t *m, int32_t src, spec_revoke_t *fresh,
                               bool *again)

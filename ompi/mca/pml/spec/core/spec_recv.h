@@ -136,7 +136,7 @@ bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s);
 /* ---- receives for any source where only one other can send ----
  *
  * They are narrowed: queued under that source, as if they were for it, and may send RTRs. Receives for the second source, which they stand
- * before, send none until then. When a message of a second source has come,
+ * before, send none until then. When a message of a second source has come that one of them could take,
  * it waits, nothing is narrowed any more, and what is still posted is queued under any source, as soon as no RTR of it may be used. For
  * the first source a receive is gone then, as by a cancel: the rules are the same. */
 
@@ -146,6 +146,9 @@ typedef enum spec_widen {
     SPEC_WIDEN_WAIT, /* call again when a REVOKE is done (spec_recv_revoke_done) */
     SPEC_WIDEN_NO_MEMORY, /* call again, or give up */
 } spec_widen_t;
+
+/* Could a narrowed receive take a message of the second source with this tag? src: the one that they are queued under. */
+bool spec_recv_narrowed_waits(spec_match_t *m, int32_t src, int32_t tag);
 
 /* r is the stream of the one source, src. `fresh` is memory for a REVOKE; it is consumed only by SPEC_WIDEN_ASK. */
 spec_widen_t spec_recv_widen(spec_recv_t *r, spec_match_t *m, int32_t src, spec_revoke_t *fresh);

@@ -71,21 +71,22 @@ size_t spec_stage_piece(const spec_stage_costs_t *costs, uint32_t wire_ps, size_
 typedef struct spec_stage_gaps {
     uint32_t pack; /* packing or unpacking, lately */
     uint32_t
-        wire; /* all of a message, from its first piece packed to its last one moved: the fastest, which is forgotten slowly, since
-                    * a process that computes sees the end late */
+        wire; /* all of a send, until its end is heard of: the fastest, which is forgotten slowly, since its receive may come late,
+                    * and a process that computes hears of the end late */
     uint32_t refused;
-    bool tried; /* the first is under way */
+    bool tried; /* the first send is under way */
 } spec_stage_gaps_t;
 
 /* Of those that are not staged, because it would not pay, one in so many is, to measure. */
 #define SPEC_STAGE_TRY 256u
 
-/* Is such a message staged? One is while no times are known, to find out. Asked of each that could be. */
-static inline bool spec_stage_gaps_pay(spec_stage_gaps_t *g)
+/* Is such a message staged? Asked of each that could be. While no times are known one send is, which finds out, and receives are: only
+ * what is sent to them tells whether that is of use. */
+static inline bool spec_stage_gaps_pay(spec_stage_gaps_t *g, bool sends)
 {
     const uint32_t wire = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
     const uint32_t pack = __atomic_load_n(&g->pack, __ATOMIC_RELAXED);
-    return (0 == wire && !__atomic_exchange_n(&g->tried, true, __ATOMIC_RELAXED))
+    return (0 == wire && !(sends && __atomic_exchange_n(&g->tried, true, __ATOMIC_RELAXED)))
            || wire / SPEC_STAGE_GAPS >= (pack > SPEC_STAGE_HAND_PS ? pack : SPEC_STAGE_HAND_PS)
            || 0 == __atomic_add_fetch(&g->refused, 1, __ATOMIC_RELAXED) % SPEC_STAGE_TRY;
 }
@@ -115,6 +116,14 @@ static inline void spec_stage_gaps_moved(spec_stage_gaps_t *g, uint64_t bytes, u
     const uint32_t before = __atomic_load_n(&g->wire, __ATOMIC_RELAXED);
     __atomic_store_n(&g->wire, 0 == before || now < before ? now : before + (now - before) / 32,
                      __ATOMIC_RELAXED);
+}
+
+/* What was offered to the peer was of no use, since it did not stage its message. */
+static inline void spec_stage_gaps_useless(spec_stage_gaps_t *g)
+{
+    uint32_t unknown = 0;
+    (void) __atomic_compare_exchange_n(&g->wire, &unknown, 1, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
 }
 
 #endif

@@ -228,6 +228,13 @@ static void learn_epoch(mca_pml_spec_peer_t *peer, uint8_t epoch)
     }
 }
 
+/* Is it this process's own, and could a receive take it that waits for the only other one? */
+static bool must_wait(mca_pml_spec_comm_t *comm, const mca_pml_spec_peer_t *peer, int32_t tag)
+{
+    return OPAL_UNLIKELY(peer->is_self) && MCA_PML_SPEC_NARROWS == comm->narrows
+           && spec_recv_narrowed_waits(&comm->match, comm->only, tag);
+}
+
 /* One that is not simply the next of its peer: the first ever, or too early, or others or a cancel wait for it. The lock is held
  * and is released. */
 static SPEC_HOT __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t *comm,
@@ -251,15 +258,18 @@ static SPEC_HOT __attribute__((noinline)) void arrive_slowly(mca_pml_spec_comm_t
     } else if (hdr->seq != peer->recv.msgs.nxt) {
         keep_early(peer, packet, proto);
         mca_pml_spec_unlock(&comm->slot->lock);
-    } else if (OPAL_UNLIKELY(peer->is_self) && MCA_PML_SPEC_WIDE != comm->narrows) {
-        learn_epoch(peer, hdr->epoch); /* by the first there is */
-        keep_early(peer, packet, proto);
-        mca_pml_spec_widen(comm);
     } else {
-        ++peer->recv.msgs.nxt;
         if (!peer->recv.epoch_is_known) {
             learn_epoch(peer, hdr->epoch);
         }
+        if (must_wait(comm, peer, hdr->tag)) {
+            keep_early(peer, packet, proto);
+            mca_pml_spec_widen(comm);
+            mca_pml_spec_comm_put(comm);
+            return;
+        }
+        peer->is_plain = !peer->is_self || MCA_PML_SPEC_WIDE == comm->narrows;
+        ++peer->recv.msgs.nxt;
         process(comm, peer, packet, NULL, proto);
         process_early(comm, peer);
         mca_pml_spec_revokes_finish(peer);
@@ -285,8 +295,7 @@ INLINED void arrive(mca_pml_spec_comm_t *comm, const mca_pml_spec_packet_t *pack
     }
     mca_pml_spec_peer_t *peer = comm->peers[hdr->src];
     if (OPAL_UNLIKELY(NULL == peer) || OPAL_UNLIKELY(hdr->seq != peer->recv.msgs.nxt)
-        || OPAL_UNLIKELY(hdr->epoch != peer->recv.epoch)
-        || OPAL_UNLIKELY(!peer->recv.epoch_is_known)
+        || OPAL_UNLIKELY(hdr->epoch != peer->recv.epoch) || OPAL_UNLIKELY(!peer->is_plain)
         || OPAL_UNLIKELY(!spec_stream_is_empty(&peer->recv.msgs))
         || OPAL_UNLIKELY(!spec_list_is_empty(&peer->recv.revokes))) {
         arrive_slowly(comm, packet, proto);

@@ -81,6 +81,7 @@ typedef struct mca_pml_spec_module {
     volatile int32_t offers;    /* large receives that have sent an RTR and are not complete */
     volatile int32_t announced; /* large sends that have sent an RTS and are not complete */
     volatile int32_t revokes;   /* REVOKEs that have no answer yet: MPI_Finalize waits for those */
+    volatile int32_t packed;    /* sends that are complete for MPI and have not left their copies */
     volatile int32_t late_revokes; /* of them, those of communicators that were freed */
 
     spec_costs_t costs; /* pml_spec_costs.h; under lock, as the next */

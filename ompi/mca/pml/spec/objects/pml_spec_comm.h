@@ -65,6 +65,7 @@ typedef struct mca_pml_spec_peer {
     spec_flow_in_t flow_in; /* each message changes it and the next */
     spec_recv_t recv;
     spec_node_t parts;       /* messages that come in parts and are not whole: core/spec_parts.h */
+    bool is_plain; /* its epoch is known, and no receive has to be widened for its messages */
     bool flow_pends;         /* a CREDIT is to be sent */
     volatile int32_t offers; /* receives that sent an RTR and are not done */
     mca_pml_spec_pending_t flow_pending;
@@ -92,7 +93,7 @@ typedef struct mca_pml_spec_comm {
     uint32_t size;  /* peers: the remote group of an inter-communicator */
     uint32_t low_n; /* peers whose credit is low and not renewed for now (lock) */
     int32_t only;   /* the only other process that can send, if `narrows` */
-    mca_pml_spec_narrows_t narrows; /* under the lock; NARROWS is read without, too */
+    mca_pml_spec_narrows_t narrows; /* under the lock; read without, too */
     spec_match_t match;
     mca_pml_spec_peer_t **peers;
 } mca_pml_spec_comm_t;

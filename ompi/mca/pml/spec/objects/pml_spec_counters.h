@@ -47,7 +47,7 @@
     X(patience_waits, "sends that waited for an RTR, receives for an RTS: the last came too late") \
     X(patience_met, "sends and receives whose RTR or RTS came while they waited for it")           \
     X(patience_us, "microseconds that sends and receives waited for an RTR or RTS")                \
-    X(revokes_sent, "REVOKE packets sent (cancelled receives that had speculated)")                \
+    X(revokes_sent, "REVOKE packets sent (receives that had sent RTRs were cancelled or widened)") \
     X(match_notices, "MATCH notices sent ahead of another message")                                \
     X(early, "messages that arrived before an earlier one, and waited for it")                     \
     X(unexpected, "messages that arrived before their receive")                                    \

@@ -73,6 +73,7 @@ typedef struct mca_pml_spec_send_request {
         copies; /* eager: copied from one block, whatever the transport; its convertor is not prepared */
     bool blocks;    /* the call that began it waits for it and does nothing else */
     bool noticed;   /* receiver first: MATCH or FIN was sent (peer->send_lock) */
+    bool told;      /* complete for MPI before its data has left, which is a copy */
     bool stopped;   /* as adaptation had it when the send began */
     bool announced; /* among those of its peer */
     bool has_ahead; /* `ahead` is one */
@@ -213,14 +214,6 @@ static inline bool mca_pml_spec_uncounts(bool *counted)
 }
 
 /* ---- send requests: pml_spec_sendreq.c ---- */
-
-/* Is it complete for MPI before its data has left, since that is a copy? */
-static inline bool mca_pml_spec_send_is_copied(const mca_pml_spec_send_request_t *sendreq)
-{
-    return MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode
-           || (NULL != sendreq->packed
-               && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode);
-}
 
 static inline void mca_pml_spec_send_set_status(mca_pml_spec_send_request_t *sendreq, int mpi_error)
 {

@@ -38,7 +38,7 @@ void mca_pml_spec_send_tell(mca_pml_spec_send_request_t *sendreq)
 {
     uncount(sendreq); /* it may never be done */
     if (mca_pml_spec_tell_lost(&sendreq->req_send.req_base.req_ompi, &sendreq->life,
-                               !mca_pml_spec_send_is_copied(sendreq))) {
+                               !sendreq->told)) {
         send_return(sendreq);
     }
 }
@@ -135,8 +135,6 @@ SPEC_HOT void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
 {
     mca_pml_base_request_t *base = &sendreq->req_send.req_base;
     const bool buffered = MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode;
-    const bool told =
-        mca_pml_spec_send_is_copied(sendreq) || (MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST);
 
     sendreq->r = 0;
     if (OPAL_UNLIKELY(NULL != sendreq->cico)) { /* its message went another way, or its receiver wants none of it */
@@ -158,6 +156,7 @@ SPEC_HOT void mca_pml_spec_send_done(mca_pml_spec_send_request_t *sendreq)
     if (buffered && sendreq->req_send.req_addr != base->req_addr) {
         mca_pml_base_bsend_request_fini(&base->req_ompi);
     }
+    const bool told = sendreq->told || (MCA_PML_SPEC_SEEN(sendreq->life) & SPEC_LIFE_LOST);
     if (!told) {
         mca_pml_spec_send_set_status(sendreq, error_of(sendreq));
     }

@@ -1,9 +1,10 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Staging: a large message from or to one block of device memory, or host memory with gaps, over a transport that moves data by
  * itself, goes through host memory of one block (docs/design/protocol.md, "Buffers in an accelerator", "Buffers with gaps"): it is what
- * is registered, offered, put and got. A receive has as much as its buffer, and `flat` points there; a send has some pieces of it while
- * it is put (services/pml_spec_pipe.h), and its `flat` is NULL. Of both `is_flat` is true. A send with gaps for which no RTR is here is packed
- * as a whole before its RTS leaves, and is then like one from one block; unless it is synchronous it is complete for MPI by then.
+ * is registered, offered, put and got. A receive has as much as its buffer, and `flat` points there; a send from a device has some pieces of it
+ * while it is put (services/pml_spec_pipe.h), and its `flat` is NULL. Of both `is_flat` is true. A send with gaps is packed as a whole, and is then
+ * like one from one block. It is complete for MPI by then, unless it is synchronous, or its transport does not go on by itself: then the
+ * program would leave a transfer that needs it.
  *
  * Threads: the memory, any; a request's, as the request's. */
 #ifndef PML_SPEC_STAGE_H
@@ -25,13 +26,17 @@ static inline bool mca_pml_spec_may_stage(const mca_pml_spec_peer_t *peer, size_
            && SPEC_BY_RDMA == peer->mover && !peer->is_self;
 }
 
+/* Does what is put to this peer, or got by it, move while neither process calls MPI, however it is asked for? */
+bool mca_pml_spec_moves_by_itself(const mca_pml_spec_peer_t *peer);
+
 /* Is staging a message with gaps worth it? */
-static inline bool mca_pml_spec_stages_gaps(mca_pml_spec_peer_t *peer, size_t length)
+static inline bool mca_pml_spec_stages_gaps(mca_pml_spec_peer_t *peer, size_t length, bool sends)
 {
     return mca_pml_spec_may_stage(peer, length)
            && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.stage_gaps
            && (MCA_PML_SPEC_SPECULATION_ON == mca_pml_spec.stage_gaps
-               || spec_stage_gaps_pay(&peer->gaps));
+               || ((!sends || mca_pml_spec_moves_by_itself(peer))
+                   && spec_stage_gaps_pay(&peer->gaps, sends)));
 }
 
 /* The same of a send from host memory with gaps. One that waits goes in fragments, and waits for the last to leave, not for its
@@ -39,7 +44,7 @@ static inline bool mca_pml_spec_stages_gaps(mca_pml_spec_peer_t *peer, size_t le
 static inline bool mca_pml_spec_send_stages(const mca_pml_spec_send_request_t *sendreq)
 {
     return !sendreq->is_flat && !sendreq->on_device && !sendreq->blocks
-           && mca_pml_spec_stages_gaps(sendreq->peer, sendreq->req_send.req_bytes_packed);
+           && mca_pml_spec_stages_gaps(sendreq->peer, sendreq->req_send.req_bytes_packed, true);
 }
 
 /* The same of a send whose buffer is on a device. */
@@ -58,7 +63,7 @@ static inline bool mca_pml_spec_recv_stages(const mca_pml_spec_recv_request_t *r
     return recvreq->on_device
                ? !has_gaps && mca_pml_spec_may_stage(recvreq->peer, recvreq->capacity)
                : has_gaps && !recvreq->blocks
-                     && mca_pml_spec_stages_gaps(recvreq->peer, recvreq->capacity);
+                     && mca_pml_spec_stages_gaps(recvreq->peer, recvreq->capacity, false);
 }
 
 /* Staging for a send that could have it. */
@@ -70,8 +75,8 @@ static inline void mca_pml_spec_stage_send(mca_pml_spec_send_request_t *sendreq)
     MCA_PML_SPEC_COUNT(staged);
 }
 
-/* Packs a send with gaps that could be staged: `flat` is its copy, until it is done. Without memory for that nothing has changed, and it goes in
- * fragments. */
+/* Packs a send with gaps that could be staged: `flat` is its copy, until it is done, and it may be complete for MPI. Without memory for that,
+ * of which such sends leave half to others, nothing has changed, and it goes in fragments. */
 void mca_pml_spec_stage_pack(mca_pml_spec_send_request_t *sendreq);
 
 /* It is done: the memory goes back. */

@@ -74,21 +74,6 @@ void mca_pml_spec_adapt_settled(mca_pml_spec_peer_t *peer, int32_t tag, bool use
     }
 }
 
-bool mca_pml_spec_adapt_knows_stopped(mca_pml_spec_peer_t *peer, int32_t tag)
-{
-    spec_adapt_t *out = &mca_pml_spec.adapt_out;
-    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
-    bool stopped = spec_adapt_recalls(out, &peer->stopped_out, tag);
-    if (!stopped
-        && (spec_adapt_is_stopped(out, mca_pml_spec_envelope(peer, tag))
-            || (tag >= 0 && spec_adapt_is_stopped(out, mca_pml_spec_envelope(peer, SPEC_ANY))))) {
-        spec_adapt_note(out, &peer->stopped_out, tag);
-        stopped = true;
-    }
-    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
-    return stopped;
-}
-
 /* Is message seq to say STOP? */
 static bool says_stop(const mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq)
 {
@@ -106,16 +91,14 @@ void mca_pml_spec_adapt_announce(mca_pml_spec_send_request_t *sendreq)
     if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) || !mca_pml_spec_adapts()) {
         return;
     }
-    if (sendreq->stopped) {
-        if (spec_adapt_samples(sendreq->seq, sendreq->req_send.req_bytes_packed)) {
-            sendreq->sent_at = spec_stamp(spec_now());
-        }
-    } else if (says_stop(sendreq->peer, sendreq->req_send.req_base.req_tag, sendreq->seq)) {
+    if (says_stop(sendreq->peer, sendreq->req_send.req_base.req_tag, sendreq->seq)) {
         sendreq->rts_flags = MCA_PML_SPEC_RTS_STOP;
         MCA_PML_SPEC_COUNT(stops_sent);
-    } else {
-        mca_pml_spec_adapt_say(sendreq->peer, SPEC_ANY, sendreq->seq);
+    } else if (sendreq->stopped
+               && spec_adapt_samples(sendreq->seq, sendreq->req_send.req_bytes_packed)) {
+        sendreq->sent_at = spec_stamp(spec_now());
     }
+    mca_pml_spec_adapt_say(sendreq->peer, SPEC_ANY, sendreq->seq);
 }
 
 void mca_pml_spec_adapt_say(mca_pml_spec_peer_t *peer, int32_t tag, uint32_t seq)

@@ -31,14 +31,21 @@ static inline spec_envelope_t mca_pml_spec_envelope(const mca_pml_spec_peer_t *p
 
 /* ---- at the sender ---- */
 
-/* Slow path of the next. */
-bool mca_pml_spec_adapt_knows_stopped(mca_pml_spec_peer_t *peer, int32_t tag);
-
-/* Is speculation stopped for what I send with this tag, or for receives for any tag? */
+/* Is speculation stopped for what I send with this tag? */
 static inline bool mca_pml_spec_adapt_is_stopped(mca_pml_spec_peer_t *peer, int32_t tag)
 {
-    return OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n) > 0) && mca_pml_spec_adapts()
-           && mca_pml_spec_adapt_knows_stopped(peer, tag);
+    if (OPAL_LIKELY(0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.adapt_out.n)) || !mca_pml_spec_adapts()) {
+        return false;
+    }
+    mca_pml_spec_lock(&mca_pml_spec.adapt_lock);
+    bool stopped = spec_adapt_recalls(&mca_pml_spec.adapt_out, &peer->stopped_out, tag);
+    if (!stopped
+        && spec_adapt_is_stopped(&mca_pml_spec.adapt_out, mca_pml_spec_envelope(peer, tag))) {
+        spec_adapt_note(&mca_pml_spec.adapt_out, &peer->stopped_out, tag);
+        stopped = true;
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.adapt_lock);
+    return stopped;
 }
 
 /* An RTR arrived, sent when its receiver expected message e. */

@@ -104,7 +104,7 @@ int mca_pml_spec_recv_cancel(ompi_request_t *request, int flag)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     mca_pml_spec_lock(&comm->slot->lock);
-    /* A request in the queue has its exact source as peer; others have no business here. */
+    /* A request in the queue has as peer its exact source, or the one that it was queued under; others have no business here. */
     mca_pml_spec_peer_t *peer = MCA_PML_SPEC_SEEN(recvreq->peer);
     const spec_cancel_t outcome =
         spec_recv_cancel(NULL == peer ? NULL : &peer->recv, &comm->match, &recvreq->posted, fresh);
@@ -139,7 +139,11 @@ void mca_pml_spec_widen(mca_pml_spec_comm_t *comm)
 {
     mca_pml_spec_peer_t *peer = comm->peers[comm->only]; /* NULL: no receive was for it yet */
     spec_widen_t outcome = SPEC_WIDEN_DONE;
-    comm->narrows = MCA_PML_SPEC_WIDENS;
+    if (MCA_PML_SPEC_WIDE == comm->narrows) { /* another thread was faster */
+        mca_pml_spec_unlock(&comm->slot->lock);
+        return;
+    }
+    __atomic_store_n(&comm->narrows, MCA_PML_SPEC_WIDENS, __ATOMIC_RELAXED);
     while (NULL != peer) {
         spec_revoke_t *fresh = malloc(sizeof(*fresh));
         outcome = NULL == fresh ? SPEC_WIDEN_NO_MEMORY
@@ -159,7 +163,7 @@ void mca_pml_spec_widen(mca_pml_spec_comm_t *comm)
     }
     const bool is_done = SPEC_WIDEN_DONE == outcome && MCA_PML_SPEC_WIDENS == comm->narrows;
     if (is_done) {
-        comm->narrows = MCA_PML_SPEC_WIDE;
+        __atomic_store_n(&comm->narrows, MCA_PML_SPEC_WIDE, __ATOMIC_RELAXED);
     }
     mca_pml_spec_unlock(&comm->slot->lock);
     if (is_done) {
@@ -178,12 +182,12 @@ SPEC_HOT void mca_pml_spec_revokes_finish(mca_pml_spec_peer_t *peer)
     while (NULL != (revoke = spec_recv_revoke_done(&peer->recv, &comm->match, &cancelled))) {
         free(revoke);
     }
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_WIDENS == comm->narrows)) {
-        mca_pml_spec_widen(comm);
-    } else {
-        mca_pml_spec_unlock(&comm->slot->lock);
-    }
+    mca_pml_spec_unlock(&comm->slot->lock);
     mca_pml_spec_recvs_cancelled(&cancelled);
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_WIDENS == MCA_PML_SPEC_GLANCE(comm->narrows))) {
+        mca_pml_spec_lock(&comm->slot->lock);
+        mca_pml_spec_widen(comm);
+    }
 }
 
 /* An answer for a communicator that is gone. False: none is missing. */

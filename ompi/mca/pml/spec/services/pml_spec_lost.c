@@ -92,7 +92,7 @@ static void fail_answerless(const mca_pml_spec_lost_t *lost)
         if (NULL == sendreq) {
             break;
         }
-        if (!mca_pml_spec_send_is_copied(sendreq)) {
+        if (!sendreq->told) {
             set_lost(&sendreq->req_send.req_base, sendreq->peer->comm->my_rank,
                      sendreq->req_send.req_base.req_tag);
         }

@@ -4,10 +4,9 @@
  * buffer when it is told of it, while those behind it are on their way. A device copies beside the processor (pml_spec_device.h).
  *
  * Each piece is a transfer of its own: told by its own FIN, accounted for by itself, moved by copy if it fails. A send's pieces go
- * through a few slots of host memory, which are used again and stay in a processor's caches. Pieces with gaps have a slot each: all are packed
- * within the call, so that the transport has them while the program computes.
+ * through a few slots of host memory, which are used again and stay in a processor's caches.
  *
- * Threads: any; the request's bytes that are not accounted for keep it until the last piece is. */
+ * Threads: any; the request is kept until the pipeline and its registration are gone. */
 #ifndef PML_SPEC_PIPE_H
 #define PML_SPEC_PIPE_H
 
@@ -20,6 +19,7 @@ typedef struct mca_pml_spec_pipe {
     mca_pml_spec_transfer_args_t args;       /* of the whole range */
     char *memory;                            /* of the slots of a send, else NULL */
     size_t size;                             /* of that, bytes */
+    bool holds;                              /* the request, as if a byte more were to come */
     mca_btl_base_registration_handle_t *key; /* the local side's */
     union {
         char bytes[MCA_PML_SPEC_KEY_MAX];

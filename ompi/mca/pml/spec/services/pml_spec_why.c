@@ -104,27 +104,28 @@ void mca_pml_spec_why_send(const mca_pml_spec_send_request_t *sendreq, bool rtr,
                  &stopped)) {
         return;
     }
-    spec_tell(
-        mca_pml_spec.output,
-        "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
-        "%s, transports can%s%s%s, %s%s%s%s",
-        peer->rank, peer->comm->cid, tag,
-        rtr     ? "receiver first (RTR, put)"
-        : eager ? "eager"
-        : rdma  ? "sender first (RTS)"
-                : "sender first (RTS), by copy",
-        length, eager_end(peer), synchronous ? ", synchronous" : "",
-        sendreq->staged ? sendreq->on_device ? "on an accelerator, staged" : "with gaps, staged"
-        : sendreq->on_device ? "on an accelerator"
-        : sendreq->is_flat   ? "one block"
-                             : "with gaps",
-        flags & MCA_BTL_FLAGS_PUT ? " put" : "", flags & MCA_BTL_FLAGS_GET ? " get" : "",
-        flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send",
-        rtr                     ? "an RTR is here"
-        : SPEC_RTR_KEPT == fate ? "no RTR is here"
-                                : "its RTR is not used: ",
-        rtr || SPEC_RTR_KEPT == fate ? "" : mca_pml_spec_why_fate(fate),
-        stopped ? ", the receiver was told STOP" : "", copies_text(peer, copies, sizeof(copies)));
+    spec_tell(mca_pml_spec.output,
+              "why: send to rank %d of communicator %u, tag %d: %s; %zu bytes (eager up to %zu)%s, "
+              "%s, transports can%s%s%s, %s%s%s%s",
+              peer->rank, peer->comm->cid, tag,
+              rtr     ? "receiver first (RTR, put)"
+              : eager ? "eager"
+              : rdma  ? "sender first (RTS)"
+                      : "sender first (RTS), by copy",
+              length, eager_end(peer), synchronous ? ", synchronous" : "",
+              sendreq->staged           ? "on an accelerator, staged"
+              : sendreq->on_device      ? "on an accelerator"
+              : NULL != sendreq->packed ? "with gaps, packed"
+              : sendreq->is_flat        ? "one block"
+                                        : "with gaps",
+              flags & MCA_BTL_FLAGS_PUT ? " put" : "", flags & MCA_BTL_FLAGS_GET ? " get" : "",
+              flags & (MCA_BTL_FLAGS_PUT | MCA_BTL_FLAGS_GET) ? "" : " only send",
+              rtr                     ? "an RTR is here"
+              : SPEC_RTR_KEPT == fate ? "no RTR is here"
+                                      : "its RTR is not used: ",
+              rtr || SPEC_RTR_KEPT == fate ? "" : mca_pml_spec_why_fate(fate),
+              stopped ? ", the receiver was told STOP" : "",
+              copies_text(peer, copies, sizeof(copies)));
 }
 
 static const char *const reasons[] = {

@@ -291,7 +291,8 @@ static mca_btl_ibx_udp_module_t *module_new(const mca_btl_base_module_t *standar
     module->base.super = *standard;
     module->base.public.magic = MCA_BTL_IBX_MAGIC;
     module->base.public.version = MCA_BTL_IBX_VERSION;
-    module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS;
+    module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_GATHERS
+                                   | (MCA_BTL_IBX_ASYNC_OFF == async ? 0 : MCA_BTL_IBX_ASYNC);
     module->base.public.polls = &mca_btl_ibx_component.polls;
     module->base.public.help = help;
     module->base.public.flush = flush;

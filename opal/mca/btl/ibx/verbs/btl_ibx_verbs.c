@@ -360,7 +360,7 @@ static mca_btl_ibx_verbs_module_t *module_make(const mca_btl_ibx_verbs_options_t
     *super = *options->standard; /* flags, the sizes of a pipeline, and what is the same over UDP */
     module->base.public.magic = MCA_BTL_IBX_MAGIC;
     module->base.public.version = MCA_BTL_IBX_VERSION;
-    module->base.public.promises = MCA_BTL_IBX_ORDERED;
+    module->base.public.promises = MCA_BTL_IBX_ORDERED | MCA_BTL_IBX_ASYNC;
     super->btl_latency = 3;
     super->btl_exclusivity = options->exclusivity;
     super->btl_eager_limit = super->btl_rndv_eager_limit = super->btl_max_send_size =
