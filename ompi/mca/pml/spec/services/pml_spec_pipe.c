@@ -23,20 +23,20 @@ static void end(mca_pml_spec_pipe_t *p)
     if (NULL != p->memory) {
         mca_pml_spec_stage_put(p->memory, p->size);
     }
-    const bool holds = p->holds, is_put = p->args.is_put;
+    const bool pins = p->pins, is_put = p->args.is_put;
     void *request = p->args.request;
     mca_pml_spec_put_back(&mca_pml_spec.pipes, &p->super);
-    if (holds && is_put) {
+    if (pins && is_put) {
         mca_pml_spec_send_account(request, 1, OMPI_SUCCESS);
-    } else if (holds) {
+    } else if (pins) {
         mca_pml_spec_recv_account(request, 1, OMPI_SUCCESS);
     }
 }
 
 /* Until the registration is gone the request keeps the memory that it is of. */
-static void hold_request(mca_pml_spec_pipe_t *p)
+static void pin_request(mca_pml_spec_pipe_t *p)
 {
-    p->holds = true;
+    p->pins = true;
     (void) mca_pml_spec_add64(p->args.is_put
                                   ? &((mca_pml_spec_send_request_t *) p->args.request)->left
                                   : &((mca_pml_spec_recv_request_t *) p->args.request)->missing,
@@ -168,7 +168,7 @@ void mca_pml_spec_pipe_begin(const mca_pml_spec_transfer_args_t *args)
                        SPEC_PIPE_MOST);
     }
     p->args = *args;
-    p->holds = false;
+    p->pins = false;
     memcpy(p->remote_key.bytes, args->key, args->key_len);
     p->args.key = p->remote_key.bytes;
     if (!prepare(p)) {
@@ -176,7 +176,7 @@ void mca_pml_spec_pipe_begin(const mca_pml_spec_transfer_args_t *args)
         mca_pml_spec_fall_back(args);
         return;
     }
-    hold_request(p);
+    pin_request(p);
     p->args.ended = piece_ended;
     p->args.pipe = p;
     p->args.local_key = p->key;

@@ -19,7 +19,7 @@ typedef struct mca_pml_spec_pipe {
     mca_pml_spec_transfer_args_t args;       /* of the whole range */
     char *memory;                            /* of the slots of a send, else NULL */
     size_t size;                             /* of that, bytes */
-    bool holds;                              /* the request, as if a byte more were to come */
+    bool pins;                               /* the request, as if a byte more were to come */
     mca_btl_base_registration_handle_t *key; /* the local side's */
     union {
         char bytes[MCA_PML_SPEC_KEY_MAX];
