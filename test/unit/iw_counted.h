@@ -70,8 +70,8 @@ void *__wrap_calloc(size_t n, size_t size)
 
 void __wrap_free(void *p)
 {
-    counted_head_t *h = (counted_head_t *) p - 1;
     if (NULL != p) {
+        counted_head_t *h = (counted_head_t *) p - 1;
         counted_now[h->owner] -= h->bytes;
         __real_free(h);
     }
