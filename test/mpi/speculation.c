@@ -124,7 +124,7 @@ static void mispredicted_ones(bool counted, bool rtr)
 }
 
 /* An earlier wildcard receive forbids the RTR: it could take the message. It has an RTR itself if only one process can send, and a
- * receive from any source is then as good as one from that one. selfish: the receiver has sent to itself, too. */
+ * receive from any source is then as good as one from that one. selfish: such a receive has got a message of its own process. */
 static void behind_a_wildcard(bool counted, bool rtr, bool selfish)
 {
     char *wild = tl_buf(LARGE), *exact = tl_buf(LARGE);
@@ -132,7 +132,7 @@ static void behind_a_wildcard(bool counted, bool rtr, bool selfish)
     tl_step("behind a wildcard, selfish: %d", selfish);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     if (selfish) {
-        MPI_Sendrecv(NULL, 0, MPI_BYTE, tl.rank, 9, NULL, 0, MPI_BYTE, tl.rank, 9, comm,
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, tl.rank, 9, NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 9, comm,
                      MPI_STATUS_IGNORE);
     }
     tl_tell((tl.rank + 1) % 2);

@@ -217,7 +217,8 @@ MCA_PML_SPEC_PACKET(revoked, "REVOKED", mca_pml_spec_revoked_hdr_t)
     if (expected) {
         (void) mca_pml_spec_add32(&mca_pml_spec.revokes, -1);
         mca_pml_spec_revokes_finish(peer);
-    } else if (NULL != comm || !take_late()) {
+    } else if ((NULL != comm && !comm->is_ended)
+               || !take_late()) { /* it may end just now, in another thread */
         mca_pml_spec_refuse("REVOKED", "nothing was revoked");
     }
     if (NULL != comm) {
