@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 {
     mix(argc, argv);
     tl_start(&argc, &argv, "joint", 60);
-    static const size_t sizes[] = {70001, 300001, 2 << 20, 5000000};
+    static const size_t sizes[] = {150001, 300001, 2 << 20, 5000000};
     rings = tl_option("--rings", 0) > 0;
     uint64_t number = 0;
     if (2 != tl.size) {
