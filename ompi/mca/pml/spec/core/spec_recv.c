@@ -64,7 +64,7 @@ static void withdraw(spec_bin_t *bin)
 }
 
 /* An exchange of REVOKE and REVOKED begins. */
-static void revoke(spec_recv_t *r, spec_bin_t *bin, spec_revoke_t *fresh)
+static void begin_revoke(spec_recv_t *r, spec_bin_t *bin, spec_revoke_t *fresh)
 {
     withdraw(bin);
     ++bin->revoking;
@@ -87,7 +87,7 @@ spec_cancel_t spec_recv_cancel(spec_recv_t *r, spec_match_t *m, spec_posted_t *p
     }
     const bool asks = bin->rtr_n > 0 && 0 == bin->revoking;
     if (asks) {
-        revoke(r, bin, fresh);
+        begin_revoke(r, bin, fresh);
     }
     if (is_counted_on(p)) {
         p->cancel_wanted = true;
@@ -138,7 +138,7 @@ static spec_widen_t widen_one(spec_recv_t *r, spec_match_t *m, int32_t src, spec
                 continue;
             }
             if (bin->rtr_n > 0 && 0 == bin->revoking) {
-                revoke(r, bin, fresh);
+                begin_revoke(r, bin, fresh);
                 return SPEC_WIDEN_ASK;
             }
             spec_posted_t *p = free_to_widen(bin, &waits);
