@@ -246,6 +246,14 @@ static void what_disturbs_packing_ends_no_staging(void **state)
     assert_true(spec_stage_gaps_pay(&receives, true)); /* and a send finds out */
     spec_stage_gaps_useless(&receives);
     assert_false(spec_stage_gaps_pay(&receives, false));
+    spec_stage_gaps_t like = {.pack = 0};
+    spec_stage_gaps_like(&like, 0);
+    assert_int_equal(like.wire, 0);
+    spec_stage_gaps_like(&like, 300); /* others are quick */
+    assert_false(spec_stage_gaps_pay(&like, false));
+    assert_false(spec_stage_gaps_pay(&like, true));
+    spec_stage_gaps_like(&like, 8000); /* it is known */
+    assert_int_equal(like.wire, 300);
     spec_stage_gaps_moved(&g, 1000, 9000);
     const uint32_t known = g.wire;
     spec_stage_gaps_useless(&g);

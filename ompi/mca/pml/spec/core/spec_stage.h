@@ -80,6 +80,17 @@ typedef struct spec_stage_gaps {
 /* Of those that are not staged, because it would not pay, one in so many is, to measure. */
 #define SPEC_STAGE_TRY 256u
 
+/* What messages from one block take, picoseconds for each byte; 0: that is not known. Until one with gaps was moved they are taken to take as
+ * long. */
+static inline void spec_stage_gaps_like(spec_stage_gaps_t *g, uint32_t wire)
+{
+    uint32_t unknown = 0;
+    if (0 == __atomic_load_n(&g->wire, __ATOMIC_RELAXED) && wire > 0) {
+        (void) __atomic_compare_exchange_n(&g->wire, &unknown, wire, false, __ATOMIC_RELAXED,
+                                           __ATOMIC_RELAXED);
+    }
+}
+
 /* Is such a message staged? Asked of each that could be. While no times are known one send is, which finds out, and receives are: only
  * what is sent to them tells whether that is of use. */
 static inline bool spec_stage_gaps_pay(spec_stage_gaps_t *g, bool sends)
@@ -121,9 +132,7 @@ static inline void spec_stage_gaps_moved(spec_stage_gaps_t *g, uint64_t bytes, u
 /* What was offered to the peer was of no use, since it did not stage its message. */
 static inline void spec_stage_gaps_useless(spec_stage_gaps_t *g)
 {
-    uint32_t unknown = 0;
-    (void) __atomic_compare_exchange_n(&g->wire, &unknown, 1, false, __ATOMIC_RELAXED,
-                                       __ATOMIC_RELAXED);
+    spec_stage_gaps_like(g, 1);
 }
 
 #endif

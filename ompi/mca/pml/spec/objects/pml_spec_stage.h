@@ -32,6 +32,7 @@ bool mca_pml_spec_moves_by_itself(const mca_pml_spec_peer_t *peer);
 /* Is staging a message with gaps worth it? */
 static inline bool mca_pml_spec_stages_gaps(mca_pml_spec_peer_t *peer, size_t length, bool sends)
 {
+    spec_stage_gaps_like(&peer->gaps, MCA_PML_SPEC_GLANCE(peer->policy.for_rtr.ps_per_byte));
     return mca_pml_spec_may_stage(peer, length)
            && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.stage_gaps
            && (MCA_PML_SPEC_SPECULATION_ON == mca_pml_spec.stage_gaps
