@@ -132,7 +132,7 @@ int main(int argc, char **argv)
         out[i] = tl_buf((size_t) size_of(i));
     }
     pthread_create(&poller, NULL, poll, NULL);
-    /* Twice, if it has grown: a transport's list of fragments grows once, by some MiB. */
+    /* Twice, if it has grown: what is kept for the next use grows once, what leaks grows again. */
     const long room = 2048 + (long) rounds; /* each of the requests takes about 1 KiB */
     long grown = 0;
     int again = 1;

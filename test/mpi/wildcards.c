@@ -271,7 +271,7 @@ static void not_collectives(void)
 /* Two processes that send to each other and to themselves, in a communicator of their own. Receives for any source are the
  * other's until this process sends to itself for the first time, which it does at some time; receives for itself stand between them.
  * Of one source no message goes by another that its receive could have had. */
-enum { EACH = 12, RECEIVES = 24, TAKERS = RECEIVES + 2 * EACH };
+enum { EACH = 12, RECEIVES = 24 };
 
 typedef struct sent {
     int source, tag, number;
@@ -280,11 +280,11 @@ typedef struct sent {
 static void send_some(MPI_Comm comm, int to, uint64_t seed, int from, int end, char *buf[EACH],
                       MPI_Request request[EACH])
 {
+    int me;
+    MPI_Comm_rank(comm, &me);
     for (int i = from; i < end; ++i) {
         const int tag = tag_of(seed + (uint64_t) to, i);
         const size_t n = sizeof(sent_t) + size_of(seed + (uint64_t) to, i);
-        int me;
-        MPI_Comm_rank(comm, &me);
         buf[i] = tl_buf(n);
         tl_fill(buf[i], n, tl_key(seed, me, to, tag, i));
         memcpy(buf[i], &(sent_t){me, tag, i}, sizeof(sent_t));

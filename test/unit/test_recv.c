@@ -696,6 +696,24 @@ static void any_tag_offers_if_it_is_the_first(void **state)
     stays_silent(&other, ME, ANY);
 }
 
+/* In a large table nobody searches for receives of the same source. */
+static void any_tag_among_many_does_not_ask(void **state)
+{
+    (void) state;
+    enum { FEW = 500, MANY = 3000 };
+    static spec_posted_t many[MANY];
+    spec_posted_t a = {0}, b = {0};
+    for (int i = 0; i < MANY; ++i) {
+        if (FEW == i) {
+            offers(&a, ME, ANY, 0);
+            message_to(&a, ME, T);
+        }
+        many[i] = (spec_posted_t){0};
+        post(&many[i], 2, i);
+    }
+    stays_silent(&b, ME, ANY);
+}
+
 /* ---- receives for any source of one ---- */
 
 static void narrowed(spec_posted_t *p, int32_t tag)
@@ -843,6 +861,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_wrong_guess_starts_the_numbers_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(a_right_guess_does_not, setup, teardown),
         cmocka_unit_test_setup_teardown(any_tag_offers_if_it_is_the_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(any_tag_among_many_does_not_ask, setup, teardown),
         cmocka_unit_test_setup_teardown(without_rtrs_they_are_widened_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(only_what_they_could_take_widens_them, setup, teardown),
         cmocka_unit_test_setup_teardown(those_with_rtrs_are_widened_when_no_rtr_is_used, setup,

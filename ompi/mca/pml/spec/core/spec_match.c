@@ -247,10 +247,13 @@ bool spec_match_wildcard_waits(spec_match_t *m, int32_t src, int32_t tag)
 
 bool spec_match_others_wait(const spec_match_t *m, const spec_bin_t *bin)
 {
-    if (m->posted_n > bin->posted_n && m->mask >= SEARCHED) {
+    if (m->posted_n == bin->posted_n) {
+        return false;
+    }
+    if (m->mask >= SEARCHED) {
         return true;
     }
-    for (uint32_t i = 0; m->posted_n > bin->posted_n && i <= m->mask; ++i) {
+    for (uint32_t i = 0; i <= m->mask; ++i) {
         for (const spec_bin_t *b = m->bucket[i]; NULL != b; b = b->chain) {
             if (b != bin && b->posted_n > 0 && (b->src == bin->src || SPEC_ANY == b->src)
                 && (b->tag >= 0 || SPEC_ANY == b->tag)) {

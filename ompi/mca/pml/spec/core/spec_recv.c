@@ -127,39 +127,45 @@ bool spec_recv_narrowed_waits(spec_match_t *m, int32_t src, int32_t tag)
     return (NULL != exact && has_narrowed(exact)) || (NULL != any && has_narrowed(any));
 }
 
-/* One step: the table may change with it. */
-static spec_widen_t widen_one(spec_recv_t *r, spec_match_t *m, int32_t src, spec_revoke_t *fresh,
-                              bool *again)
+/* The next receive to be widened. NULL: there is none, unless *asks, a bin whose RTRs are to be revoked first, or *waits. */
+static spec_posted_t *next_to_widen(const spec_match_t *m, int32_t src, spec_bin_t **asks,
+                                    bool *waits)
 {
-    bool waits = false;
+    spec_posted_t *p = NULL;
     for (uint32_t i = 0; i <= m->mask; ++i) {
         for (spec_bin_t *bin = m->bucket[i]; NULL != bin; bin = bin->chain) {
             if (bin->src != src || !has_narrowed(bin)) {
                 continue;
             }
             if (bin->rtr_n > 0 && 0 == bin->revoking) {
-                begin_revoke(r, bin, fresh);
-                return SPEC_WIDEN_ASK;
+                *asks = bin;
+                return NULL;
             }
-            spec_posted_t *p = free_to_widen(bin, &waits);
-            if (NULL != p) {
-                *again = 0 == spec_match_widen(m, p);
-                return SPEC_WIDEN_NO_MEMORY;
+            if (NULL != (p = free_to_widen(bin, waits))) {
+                return p;
             }
         }
     }
-    return waits ? SPEC_WIDEN_WAIT : SPEC_WIDEN_DONE;
+    return NULL;
 }
 
 spec_widen_t spec_recv_widen(spec_recv_t *r, spec_match_t *m, int32_t src, spec_revoke_t *fresh)
 {
-    bool again;
-    spec_widen_t outcome;
-    do {
-        again = false;
-        outcome = widen_one(r, m, src, fresh, &again);
-    } while (again);
-    return outcome;
+    spec_bin_t *asks = NULL;
+    spec_posted_t *p;
+    bool waits = false;
+    while (NULL
+           != (p = next_to_widen(m, src, &asks, &waits))) { /* the table may change with each */
+        if (0 != spec_match_widen(m, p)) {
+            return SPEC_WIDEN_NO_MEMORY;
+        }
+        waits = false;
+    }
+    if (NULL != asks) {
+        begin_revoke(r, asks, fresh);
+        return SPEC_WIDEN_ASK;
+    }
+    return waits ? SPEC_WIDEN_WAIT : SPEC_WIDEN_DONE;
 }
 
 bool spec_recv_revoked(spec_recv_t *r, uint32_t no, int32_t tag, uint32_t s)

@@ -75,9 +75,9 @@ typedef struct mca_pml_spec_peer {
 
 /* Receives for any source of a communicator in which one other process can send (core/spec_recv.h). */
 typedef enum mca_pml_spec_narrows {
-    MCA_PML_SPEC_WIDE, /* for any: the communicator has more, or this process has sent to itself */
+    MCA_PML_SPEC_WIDE, /* for any: the communicator has more, or one of them could have had a message of this process to itself */
     MCA_PML_SPEC_NARROWS, /* for that one */
-    MCA_PML_SPEC_WIDENS, /* this process has sent to itself; those messages wait for the end of it */
+    MCA_PML_SPEC_WIDENS, /* there is such a message: it, and those behind it, wait for the end of this */
 } mca_pml_spec_narrows_t;
 
 typedef struct mca_pml_spec_comm {

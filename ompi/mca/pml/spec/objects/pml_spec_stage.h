@@ -32,12 +32,16 @@ bool mca_pml_spec_moves_by_itself(const mca_pml_spec_peer_t *peer);
 /* Is staging a message with gaps worth it? */
 static inline bool mca_pml_spec_stages_gaps(mca_pml_spec_peer_t *peer, size_t length, bool sends)
 {
+    if (!mca_pml_spec_may_stage(peer, length)
+        || MCA_PML_SPEC_SPECULATION_OFF == mca_pml_spec.stage_gaps) {
+        return false;
+    }
+    if (MCA_PML_SPEC_SPECULATION_ON == mca_pml_spec.stage_gaps) {
+        return true;
+    }
     spec_stage_gaps_like(&peer->gaps, MCA_PML_SPEC_GLANCE(peer->policy.for_rtr.ps_per_byte));
-    return mca_pml_spec_may_stage(peer, length)
-           && MCA_PML_SPEC_SPECULATION_OFF != mca_pml_spec.stage_gaps
-           && (MCA_PML_SPEC_SPECULATION_ON == mca_pml_spec.stage_gaps
-               || ((!sends || mca_pml_spec_moves_by_itself(peer))
-                   && spec_stage_gaps_pay(&peer->gaps, sends)));
+    return (!sends || mca_pml_spec_moves_by_itself(peer))
+           && spec_stage_gaps_pay(&peer->gaps, sends);
 }
 
 /* The same of a send from host memory with gaps. One that waits goes in fragments, and waits for the last to leave, not for its
