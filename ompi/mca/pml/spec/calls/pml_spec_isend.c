@@ -131,13 +131,14 @@ static inline SPEC_HOT direct_t send_directly(mca_pml_spec_peer_t *peer, const v
     if (OPAL_UNLIKELY(opal_lifo_is_empty(&mca_pml_base_send_requests.super))) {
         return NEEDS_REQUEST; /* which may be refused: MPI returns an error as long as no number is taken */
     }
+    mca_pml_spec_eager_collect(peer, length);
     uint32_t seq;
     if (OPAL_UNLIKELY(!mca_pml_spec_small_number(peer, length, tag, &seq))) {
         return NEEDS_REQUEST;
     }
     *numbered = (numbered_t){.seq = seq, .bml_btl = bml_btl};
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
-    if (mca_pml_spec_eager_tiny(peer, bml_btl, flat, length, tag, seq, wait)) {
+    if (mca_pml_spec_eager_now(peer, bml_btl, flat, length, tag, seq, wait)) {
         if (gathers) {
             (void) spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
                                        (uint32_t) mca_pml_spec.gather);

@@ -240,11 +240,14 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
         return false;
     }
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&peer->endpoint->btl_eager);
-    if ((length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length))
-        || !mca_pml_spec_small_number(peer, length, sendreq->req_send.req_base.req_tag, &seq)) {
+    if (length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length)) {
         return false;
     }
-    if (mca_pml_spec_eager_tiny(peer, bml_btl, sendreq->flat, length,
+    mca_pml_spec_eager_collect(peer, length);
+    if (!mca_pml_spec_small_number(peer, length, sendreq->req_send.req_base.req_tag, &seq)) {
+        return false;
+    }
+    if (mca_pml_spec_eager_now(peer, bml_btl, sendreq->flat, length,
                                 sendreq->req_send.req_base.req_tag, seq, sendreq->blocks)) {
         mca_pml_spec_send_done(sendreq);
     } else {

@@ -31,10 +31,32 @@ typedef enum mca_pml_spec_sent {
 bool mca_pml_spec_eager_in_one(mca_bml_base_btl_t *bml_btl, const mca_pml_spec_match_hdr_t *match,
                                const void *data, size_t length, uint32_t flags);
 
-/* Send a flat message of at most MCA_PML_SPEC_TINY bytes by the transport's send-immediate. False:
- * it has none or no room now; else the message needs nothing more of this process. blocks: the caller
- * waits for it (MCA_BTL_IBX_BLOCKS). Inline, because every small message goes this way. */
-static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
+/* May a flat message go by the transport's send-immediate, if it has one? Where processors copy, longer ones may, too: their
+ * sender does not wait until the receiver has given the packet back, and needs no request. Not with threads: they share no convertor. */
+static inline bool mca_pml_spec_eager_immediate(const mca_pml_spec_peer_t *peer, size_t length)
+{
+    return length <= MCA_PML_SPEC_TINY
+           || (length <= peer->eager_limit && SPEC_BY_RDMA != peer->mover
+               && !mca_pml_spec.threaded);
+}
+
+/* A transport gets its packets back when it is polled, and has more made if it lacks some, which takes memory from longer ones. After
+ * so many of those longer messages it is polled: more often costs more than it brings (compare --mode parity --rows rate). */
+#define MCA_PML_SPEC_COLLECT 64u
+
+/* Before such a message gets its number: a callback below the poll must not wait for what is behind it. */
+static inline void mca_pml_spec_eager_collect(mca_pml_spec_peer_t *peer, size_t length)
+{
+    if (length > MCA_PML_SPEC_TINY && mca_pml_spec_eager_immediate(peer, length)
+        && OPAL_UNLIKELY(0 == ++peer->immediate % MCA_PML_SPEC_COLLECT)) {
+        (void) mca_pml_spec_poll(peer);
+    }
+}
+
+/* Send a flat message by the transport's send-immediate. False: it may not go so, or there is no room now; else the message needs
+ * nothing more of this process. blocks: the caller waits for it (MCA_BTL_IBX_BLOCKS). Inline, because every small message goes this
+ * way. */
+static inline bool mca_pml_spec_eager_now(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
                                            const void *data, size_t length, int32_t tag,
                                            uint32_t seq, bool blocks)
 {
@@ -45,7 +67,7 @@ static inline bool mca_pml_spec_eager_tiny(mca_pml_spec_peer_t *peer, mca_bml_ba
     } packet;
     int rc;
 
-    if (length > MCA_PML_SPEC_TINY || NULL == bml_btl->btl->btl_sendi) {
+    if (!mca_pml_spec_eager_immediate(peer, length) || NULL == bml_btl->btl->btl_sendi) {
         return false;
     }
     packet.match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq);
