@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-enum { RING = SPEC_CICO_SLOTS * SPEC_CICO_SLOT, MOST = 3 * RING + 1000 };
+enum { SLOTS = 16, RING = SLOTS * SPEC_CICO_SLOT, MOST = 3 * RING + 1000 };
 
 static spec_cico_ring_t ring;
 static char from[MOST + 1], to[MOST + 1];
@@ -17,7 +17,7 @@ static int setup(void **state)
 {
     (void) state;
     spec_cico_reset(&ring);
-    spec_cico_renew(&ring);
+    spec_cico_renew(&ring, SLOTS);
     for (size_t i = 0; i < sizeof(from); ++i) {
         from[i] = (char) (i * 7 + (i >> 8) * 13 + (i >> 15));
     }
@@ -53,12 +53,12 @@ static void nothing_is_drained_that_was_not_filled(void **state)
     (void) state;
     spec_cico_end_t s = sender(MOST), r = receiver(MOST, MOST + 1);
     assert_int_equal(steps(&r), 0);
-    assert_int_equal(steps(&s), SPEC_CICO_SLOTS); /* and nothing is filled that was not drained */
+    assert_int_equal(steps(&s), SLOTS); /* and nothing is filled that was not drained */
     assert_true(spec_cico_step(&r));
     assert_memory_equal(from, to, SPEC_CICO_SLOT);
     assert_int_equal(to[SPEC_CICO_SLOT], 0x55);
     assert_int_equal(steps(&s), 1);
-    assert_int_equal(steps(&r), SPEC_CICO_SLOTS);
+    assert_int_equal(steps(&r), SLOTS);
     assert_false(spec_cico_is_done(&s) || spec_cico_is_done(&r));
 }
 
@@ -96,7 +96,7 @@ static void what_has_no_room_is_dropped(void **state)
 static void a_sender_is_done_when_all_is_drained(void **state)
 {
     (void) state;
-    for (uint64_t units = 1; units < 2 * SPEC_CICO_SLOTS + 2; ++units) {
+    for (uint64_t units = 1; units < 2 * SLOTS + 2; ++units) {
         (void) setup(NULL);
         const uint64_t length = units * SPEC_CICO_SLOT - 3;
         spec_cico_end_t s = sender(length), r = receiver(length, length + 1);
@@ -117,7 +117,7 @@ static void a_ring_that_is_used_again_was_drained(void **state)
     assert_false(spec_cico_is_drained(&s));
     (void) steps(&r);
     spec_cico_used(&r);
-    spec_cico_renew(&ring);
+    spec_cico_renew(&ring, SLOTS);
     assert_true(spec_cico_is_drained(&s));
     s = sender(RING);
     (void) steps(&s);
@@ -150,7 +150,7 @@ static void one_message_after_the_other(void **state)
         const uint64_t length = i * 17 % 23 * SPEC_CICO_SLOT / 2 + i;
         const uint32_t use = ring.use;
         ring.other = 5;
-        spec_cico_renew(&ring);
+        spec_cico_renew(&ring, SLOTS);
         assert_int_not_equal(ring.use, use);
         assert_int_equal(ring.other, 0);
         assert_int_equal(ring.message, SPEC_CICO_UNKNOWN);
@@ -175,11 +175,35 @@ static void after_a_message_that_was_given_up(void **state)
     (void) steps(&s);
     (void) steps(&r);
     spec_cico_used(&s);
-    spec_cico_renew(&ring);
+    spec_cico_renew(&ring, SLOTS);
     s = sender(2 * RING);
-    assert_int_equal(steps(&s), SPEC_CICO_SLOTS);
+    assert_int_equal(steps(&s), SLOTS);
     spec_cico_reset(&ring);
     one_message_after_the_other(NULL);
+}
+
+static void slots_are_as_large_as_a_cache(void **state)
+{
+    (void) state;
+    assert_int_equal(spec_cico_slots(1 << 20), 32);
+    assert_int_equal(spec_cico_slots(0), 32); /* not known */
+    assert_int_equal(spec_cico_slots(1 << 16), 8);
+    assert_int_equal(spec_cico_slots(1 << 30), SPEC_CICO_SLOTS);
+}
+
+static void no_more_slots_than_there_are_are_believed(void **state)
+{
+    (void) state;
+    static const uint32_t told[] = {0, SPEC_CICO_SLOTS + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(told) / sizeof(*told); ++i) {
+        (void) setup(NULL);
+        ring.slots = told[i];
+        ring.base = SPEC_CICO_SLOTS - 1;
+        const spec_cico_end_t r = receiver(MOST, MOST + 1);
+        assert_in_range(r.slots, 1, SPEC_CICO_SLOTS);
+    }
+    (void) setup(NULL);
+    assert_int_equal(receiver(MOST, MOST + 1).slots, SLOTS);
 }
 
 static void who_is_stuck_calls_after_a_moment(void **state)
@@ -237,6 +261,8 @@ int main(void)
         cmocka_unit_test_setup(a_length_that_cannot_be_is_not_believed, setup),
         cmocka_unit_test_setup(one_message_after_the_other, setup),
         cmocka_unit_test_setup(after_a_message_that_was_given_up, setup),
+        cmocka_unit_test(slots_are_as_large_as_a_cache),
+        cmocka_unit_test(no_more_slots_than_there_are_are_believed),
         cmocka_unit_test(who_is_stuck_calls_after_a_moment),
         cmocka_unit_test_setup(several_threads_at_each_end, setup),
     };

@@ -18,8 +18,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* It fits the caches of the processors that share it. */
-enum { SPEC_CICO_SLOTS = 16, SPEC_CICO_SLOT = 32768 };
+/* A ring has up to so many slots, of so many bytes. */
+enum { SPEC_CICO_SLOTS = 64, SPEC_CICO_SLOT = 32768 };
+
+/* How many of them are used, by the bytes of the cache that a processor has for itself (its second); 0: not known. A line that is
+ * still in that cache of either processor when its turn comes again is dearer to write than one that has gone to the cache which they
+ * share: so all slots together are as large as that cache, and larger ones do not gain.
+ *
+ * Gain: compare --mode parity --btl none --rows pingpong,sendrecv,bandwidth. */
+static inline uint32_t spec_cico_slots(uint64_t cache)
+{
+    const uint64_t n = 0 == cache ? SPEC_CICO_SLOTS / 2 : cache / SPEC_CICO_SLOT;
+    return (uint32_t) (n < 8 ? 8 : n > SPEC_CICO_SLOTS ? SPEC_CICO_SLOTS : n);
+}
 
 typedef struct spec_cico_turn {
     _Alignas(64) uint64_t n;
@@ -34,6 +45,7 @@ typedef struct spec_cico_ring {
     uint32_t
         use; /* the owner's: messages so far, so that a late packet does not take this one for its own */
     uint32_t drained; /* the receiver's: units */
+    uint32_t slots;   /* the owner's: how many are used, always the same */
     spec_cico_turn_t turn[SPEC_CICO_SLOTS];
     _Alignas(4096) char slot[SPEC_CICO_SLOTS][SPEC_CICO_SLOT];
 } spec_cico_ring_t;
@@ -60,6 +72,7 @@ typedef struct spec_cico_end {
     bool fills;    /* the sender */
     uint32_t use;  /* of the ring, as base */
     uint64_t base;
+    uint32_t slots;
     uint64_t message; /* as in the ring; the receiver may not know it when it begins */
     uint32_t next;    /* unit that no thread has taken yet */
     uint32_t done;    /* units that are copied */
@@ -75,8 +88,9 @@ static inline void spec_cico_reset(spec_cico_ring_t *ring)
 }
 
 /* The owner: it is for another message. */
-static inline void spec_cico_renew(spec_cico_ring_t *ring)
+static inline void spec_cico_renew(spec_cico_ring_t *ring, uint32_t slots)
 {
+    __atomic_store_n(&ring->slots, slots, __ATOMIC_RELAXED);
     /* Before the count: see spec_cico_is_drained. */
     __atomic_store_n(&ring->use, ring->use + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&ring->drained, 0, __ATOMIC_RELEASE);
@@ -88,7 +102,9 @@ static inline void spec_cico_renew(spec_cico_ring_t *ring)
 static inline void spec_cico_begin(spec_cico_end_t *end, spec_cico_ring_t *ring, char *data,
                                    uint64_t room, bool fills, uint64_t message)
 {
+    const uint32_t slots = __atomic_load_n(&ring->slots, __ATOMIC_RELAXED);
     *end = (spec_cico_end_t){.ring = ring,
+                             .slots = 0 < slots && slots <= SPEC_CICO_SLOTS ? slots : 1,
                              .data = data,
                              .room = room,
                              .fills = fills,
@@ -123,20 +139,20 @@ static inline uint64_t spec_cico_message(spec_cico_end_t *end)
 
 static inline spec_cico_turn_t *spec_cico_turn_of(const spec_cico_end_t *end, uint32_t unit)
 {
-    return &end->ring->turn[(end->base + unit) % SPEC_CICO_SLOTS];
+    return &end->ring->turn[(end->base + unit) % end->slots];
 }
 
 /* What the turn must be for this end to copy the unit. */
 static inline uint64_t spec_cico_turn_for(const spec_cico_end_t *end, uint32_t unit)
 {
-    return (end->base + unit) / SPEC_CICO_SLOTS * 2 + (end->fills ? 0 : 1);
+    return (end->base + unit) / end->slots * 2 + (end->fills ? 0 : 1);
 }
 
 static inline void spec_cico_copy(const spec_cico_end_t *end, uint64_t length, uint32_t unit)
 {
     const uint64_t offset = (uint64_t) unit * SPEC_CICO_SLOT;
     uint64_t n = length - offset < SPEC_CICO_SLOT ? length - offset : SPEC_CICO_SLOT;
-    char *slot = end->ring->slot[(end->base + unit) % SPEC_CICO_SLOTS];
+    char *slot = end->ring->slot[(end->base + unit) % end->slots];
     if (offset >= end->room) {
         return;
     }

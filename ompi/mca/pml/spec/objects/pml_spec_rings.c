@@ -36,6 +36,17 @@ static unsigned taken_n; /* of them */
 
 /* ---- of this process ---- */
 
+/* Asked once: it may be dear in a virtual machine. The lock is held. */
+static uint32_t slots(void)
+{
+    static uint32_t n;
+    if (0 == n) {
+        const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+        n = spec_cico_slots(cache > 0 ? (uint64_t) cache : 0);
+    }
+    return n;
+}
+
 static rings_t *my_rings(void)
 {
     return mca_pml_spec_share_mine(&share);
@@ -71,7 +82,7 @@ spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name)
             is_taken[i] = true;
             ++taken_n;
             taken = &mine()->ring[i];
-            spec_cico_renew(taken);
+            spec_cico_renew(taken, slots());
             *name = name_of(i);
         }
     }
