@@ -21,6 +21,7 @@
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_joint.h"
 #include "../services/pml_spec_lost.h"
+#include "../services/pml_spec_slots.h"
 #include "../services/pml_spec_pin.h"
 #include "../services/pml_spec_pipe.h"
 #include "../services/pml_spec_transfer.h"
@@ -113,6 +114,7 @@ void mca_pml_spec_finalize(void)
     mca_pml_spec_lost_fini();
     mca_pml_spec_claims_fini();
     mca_pml_spec_cico_fini();
+    mca_pml_spec_slots_fini();
     mca_pml_spec_adapt_fini();
     spec_handle_fini(&mca_pml_spec.send_handles);
     spec_handle_fini(&mca_pml_spec.recv_handles);

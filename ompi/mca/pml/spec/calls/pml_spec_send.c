@@ -13,6 +13,7 @@
 #include "../services/pml_spec_costs.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_patience.h"
+#include "../services/pml_spec_slots.h"
 #include "../services/pml_spec_why.h"
 
 #include "opal/include/spec/promises.h"
@@ -291,6 +292,8 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
     sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat)
                     && !(length > peer->eager_most
                          && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
+    sendreq->by_slot =
+        sendreq->fits && sendreq->is_flat && mca_pml_spec_slots_serve(peer, length);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         mca_pml_spec_stage_send(sendreq);

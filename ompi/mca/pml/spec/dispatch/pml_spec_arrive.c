@@ -13,6 +13,7 @@
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_hello.h"
 #include "../services/pml_spec_keys.h"
+#include "../services/pml_spec_slots.h"
 
 #define INLINED static inline __attribute__((always_inline))
 
@@ -346,6 +347,24 @@ void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
 #undef PARKED
 }
 
+/* An EAGER in two pieces. */
+MCA_PML_SPEC_PACKET(slot, "SLOT", mca_pml_spec_slot_hdr_t)
+{
+    const mca_pml_spec_slot_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SLOT_MESSAGE != hdr->what)) {
+        mca_pml_spec_slots_told(packet);
+        return;
+    }
+    const void *data = mca_pml_spec_slots_find(hdr);
+    if (OPAL_LIKELY(NULL != data)) {
+        const mca_btl_base_segment_t seg[2] = {
+            {.seg_addr.lval = (uintptr_t) &hdr->match, .seg_len = sizeof(hdr->match)},
+            {.seg_addr.lval = (uintptr_t) data, .seg_len = hdr->length}};
+        message(packet->btl, seg, 2, &mca_pml_spec_proto_eager);
+        mca_pml_spec_slots_give(hdr);
+    }
+}
+
 #define CALLBACK(name)                                                                             \
     MCA_PML_SPEC_AM_CALLBACK_OF(SPEC_HOT, mca_pml_spec_arrive_##name)                              \
     {                                                                                              \
@@ -374,6 +393,7 @@ int mca_pml_spec_arrive_register(void)
         {MCA_PML_SPEC_KEY, mca_pml_spec_recv_key, NULL},
         {MCA_PML_SPEC_HELLO, mca_pml_spec_recv_hello, NULL},
         {MCA_PML_SPEC_CREDIT, mca_pml_spec_recv_credit, NULL},
+        {MCA_PML_SPEC_SLOT, mca_pml_spec_recv_slot, NULL},
         {0, NULL, NULL},
     };
     int rc = subscribe(services);

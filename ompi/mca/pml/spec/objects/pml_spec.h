@@ -53,6 +53,7 @@ typedef struct mca_pml_spec_module {
     char *progress_processors; /* a list, or NULL */
     int pipeline_depth;
     size_t copy_limit;
+    size_t slot_min;
     size_t stripe_min;
     size_t persistent_max;
     size_t staging_max;

@@ -35,6 +35,8 @@ typedef struct mca_pml_spec_peer {
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
     size_t eager_most;  /* the same of the largest packet */
     spec_mover_t mover;
+    bool one_queue; /* its only transport is shared memory, in a job that does not outlive processes */
+    struct mca_pml_spec_slots_of *slots; /* its process: pml_spec_slots.h; NULL: not asked yet */
     spec_ends_t ends; /* pml_spec_costs.h */
     bool ends_known;
     spec_far_t far; /* what copies into its caches take; without a lock: a lost one costs nothing */

@@ -22,6 +22,17 @@ static spec_mover_t mover_of(mca_bml_base_endpoint_t *endpoint)
     return n > 0 ? SPEC_BY_SINGLE : SPEC_BY_RDMA;
 }
 
+/* Is there one queue to the peer, which calls for one packet after the other and never gives the peer up? So is shared memory. */
+static bool has_one_queue(const mca_pml_spec_peer_t *peer, const mca_bml_base_endpoint_t *endpoint)
+{
+    const mca_bml_base_btl_array_t *btls = &endpoint->btl_send;
+    if (!peer->is_near || peer->is_self || 1 != btls->arr_size || mca_pml_spec_outlives()) {
+        return false;
+    }
+    const char *name = btls->bml_btls[0].btl->btl_component->btl_version.mca_component_name;
+    return 0 == strcmp("vader", name) || 0 == strcmp("sm", name);
+}
+
 /* Bytes of data that fit an eager message in a packet of so many. */
 static size_t data_of(size_t packet)
 {
@@ -57,6 +68,7 @@ SPEC_HOT mca_bml_base_endpoint_t *mca_pml_spec_endpoint_create(mca_pml_spec_peer
         __atomic_store_n(&peer->polls, polls, __ATOMIC_RELAXED);
         __atomic_store_n(&peer->eager_limit, data_of(limit), __ATOMIC_RELAXED);
         __atomic_store_n(&peer->mover, mover, __ATOMIC_RELAXED);
+        peer->one_queue = has_one_queue(peer, endpoint);
         peer->eager_most = SPEC_BY_RDMA == mover ? data_of(limit) : data_of(most);
         __atomic_store_n(&peer->endpoint, endpoint, __ATOMIC_RELEASE);
     }

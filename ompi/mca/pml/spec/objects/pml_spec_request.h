@@ -68,6 +68,7 @@ typedef struct mca_pml_spec_send_request {
     bool on_device; /* the user's buffer is in the memory of an accelerator: pml_spec_device.h */
     bool staged;    /* it goes through host memory: pml_spec_stage.h */
     bool fits;      /* goes out with its data, unless synchronous or by an RTR: pml_spec_costs.h */
+    bool by_slot;   /* of those: pml_spec_slots.h */
     bool gathers;   /* eager: may wait for others (core/spec_burst.h); they take it along */
     bool
         copies; /* eager: copied from one block, whatever the transport; its convertor is not prepared */

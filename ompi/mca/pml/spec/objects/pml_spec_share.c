@@ -12,24 +12,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void *map(int fd, size_t size)
+static void *map(int fd, const mca_pml_spec_share_t *share)
 {
-    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = mmap(NULL, share->size, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | (share->populates ? MAP_POPULATE : 0), fd, 0);
     return MAP_FAILED == at ? NULL : at;
 }
 
 /* ---- of this process ---- */
 
-static void *make(const char *what, size_t size, int *fd)
+static void *make(const mca_pml_spec_share_t *share, int *fd)
 {
     void *at = NULL;
-    *fd = memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *fd = memfd_create(share->what, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (*fd < 0) {
         return NULL;
     }
-    if (*fd <= UINT16_MAX && 0 == posix_fallocate(*fd, 0, (off_t) size)
+    if (*fd <= UINT16_MAX && 0 == posix_fallocate(*fd, 0, (off_t) share->size)
         && 0 == fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-        at = map(*fd, size);
+        at = map(*fd, share);
     }
     if (NULL == at) {
         (void) close(*fd);
@@ -43,7 +44,7 @@ void *mca_pml_spec_share_make(mca_pml_spec_share_t *share)
     (void) pthread_mutex_lock(&share->lock);
     if (!share->has_tried) {
         share->has_tried = true;
-        mca_pml_spec_share_head_t *head = make(share->what, share->size, &share->fd);
+        mca_pml_spec_share_head_t *head = make(share, &share->fd);
         if (NULL != head) {
             *head = (mca_pml_spec_share_head_t){.magic = share->magic, .name = mca_pml_spec.my_name};
             share->pid = (uint32_t) getpid();
@@ -63,8 +64,9 @@ static bool is_one(const struct stat *status, size_t size)
 }
 
 /* Only a file that cannot shrink, of the right size, is touched; and no other is opened, for to open a device does something. */
-static void *reach(uint32_t pid, uint16_t fd_there, size_t size)
+static void *reach(uint32_t pid, uint16_t fd_there, const mca_pml_spec_share_t *share)
 {
+    const size_t size = share->size;
     char path[64];
     struct stat status;
     void *at = NULL;
@@ -76,7 +78,7 @@ static void *reach(uint32_t pid, uint16_t fd_there, size_t size)
     }
     const int seals = fcntl(fd, F_GET_SEALS);
     if (seals >= 0 && (seals & F_SEAL_SHRINK) && 0 == fstat(fd, &status) && is_one(&status, size)) {
-        at = map(fd, size);
+        at = map(fd, share);
     }
     (void) close(fd);
     return at;
@@ -86,7 +88,7 @@ static void *reach(uint32_t pid, uint16_t fd_there, size_t size)
 static void *reach_named(const mca_pml_spec_share_t *share, uint64_t name, uint32_t pid,
                          uint16_t fd)
 {
-    const mca_pml_spec_share_head_t *head = reach(pid, fd, share->size);
+    const mca_pml_spec_share_head_t *head = reach(pid, fd, share);
     if (NULL != head && (share->magic != head->magic || name != head->name)) {
         (void) munmap((void *) (uintptr_t) head, share->size);
         head = NULL;

@@ -36,6 +36,7 @@ typedef struct mca_pml_spec_share {
     const char *what; /* the file's name, as it stands in /proc/.../maps */
     uint64_t magic;
     size_t size;
+    bool populates; /* all of it is in the process's page table from the beginning */
     pthread_mutex_t lock; /* covers what follows; `mine` is read without */
     bool has_tried;
     void *mine;
@@ -45,10 +46,10 @@ typedef struct mca_pml_spec_share {
 } mca_pml_spec_share_t;
 
 /* For a static one. */
-#define MCA_PML_SPEC_SHARE(what_, magic_, size_)                                                   \
+#define MCA_PML_SPEC_SHARE(what_, magic_, size_, populates_)                                       \
     {                                                                                              \
-        .what = (what_), .magic = (magic_), .size = (size_), .lock = PTHREAD_MUTEX_INITIALIZER,    \
-        .fd = -1                                                                                   \
+        .what = (what_), .magic = (magic_), .size = (size_), .populates = (populates_),            \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1                                                \
     }
 
 /* Slow path of the next. */

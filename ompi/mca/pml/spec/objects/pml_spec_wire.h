@@ -41,6 +41,8 @@ enum mca_pml_spec_type {
     MCA_PML_SPEC_RTR_RING,
     /* An RTR whose buffer is staged: what is put there goes in pieces, each told by its FIN. */
     MCA_PML_SPEC_RTR_STAGED,
+    /* An EAGER whose data lies in memory that both processes map: services/pml_spec_slots.h. */
+    MCA_PML_SPEC_SLOT,
 };
 
 /* Longest registration key that travels behind a header. */
@@ -72,6 +74,24 @@ typedef struct mca_pml_spec_part_hdr {
     uint32_t offset;
     uint64_t reserved;
 } mca_pml_spec_part_hdr_t;
+
+enum {
+    MCA_PML_SPEC_SLOT_MESSAGE,
+    MCA_PML_SPEC_SLOT_ASKS,        /* does the receiver of this reach the sender's slots? */
+    MCA_PML_SPEC_SLOT_REACHED,     /* yes */
+    MCA_PML_SPEC_SLOT_NOT_REACHED, /* no */
+};
+
+typedef struct mca_pml_spec_slot_hdr {
+    uint8_t type;
+    uint8_t what;
+    uint16_t fd;  /* ASKS: where the slots are, among the open files of process */
+    uint32_t pid; /* this */
+    uint64_t name; /* of the process that sends this */
+    uint32_t at;   /* MESSAGE: where its data begins in the slots */
+    uint32_t length; /* of the data, bytes */
+    mca_pml_spec_match_hdr_t match;
+} mca_pml_spec_slot_hdr_t;
 
 enum {
     MCA_PML_SPEC_RTS_FLAT = 1, /* the data is one block at addr: put and get are possible */
@@ -249,6 +269,7 @@ typedef struct mca_pml_spec_credit_hdr {
 SPEC_WIRE_SIZE(match_hdr_t, 16);
 SPEC_WIRE_SIZE(parts_hdr_t, 24);
 SPEC_WIRE_SIZE(part_hdr_t, 24);
+SPEC_WIRE_SIZE(slot_hdr_t, 40);
 SPEC_WIRE_SIZE(rts_hdr_t, 48);
 SPEC_WIRE_SIZE(match_notice_t, 56);
 SPEC_WIRE_SIZE(rtr_hdr_t, 64);

@@ -128,7 +128,7 @@ static inline bool mca_pml_spec_goes_unasked(const mca_pml_spec_send_request_t *
 static inline bool mca_pml_spec_eager_probe(const mca_pml_spec_send_request_t *sendreq,
                                             bool has_rtr)
 {
-    return mca_pml_spec_goes_unasked(sendreq, has_rtr)
+    return mca_pml_spec_goes_unasked(sendreq, has_rtr) && !sendreq->by_slot
            && sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_most;
 }
 

@@ -4,6 +4,7 @@
 
 #include "../objects/pml_spec_agent.h"
 #include "../services/pml_spec_costs.h"
+#include "../services/pml_spec_slots.h"
 
 enum { NEW, SENDING, WAITING };
 
@@ -56,6 +57,13 @@ bool mca_pml_spec_parts_again(mca_pml_spec_send_request_t *sendreq)
 void mca_pml_spec_parts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
     (void) rtr;
+    if (sendreq->by_slot
+        && mca_pml_spec_slots_send(sendreq->peer, sendreq->flat,
+                                   sendreq->req_send.req_bytes_packed,
+                                   sendreq->req_send.req_base.req_tag, sendreq->seq)) {
+        mca_pml_spec_send_done(sendreq);
+        return;
+    }
     MCA_PML_SPEC_COUNT(sent_in_parts);
     sendreq->parts_sent = 0;
     mca_pml_spec_agent_asks(sendreq->peer->proc);

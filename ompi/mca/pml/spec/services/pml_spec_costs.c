@@ -105,23 +105,11 @@ static void limit(spec_ends_t *ends, const mca_pml_spec_peer_t *peer)
     ends->alone = ends->gaps = end;
 }
 
-/* Is there one queue to the peer, which calls for one packet after the other and never gives the peer up? So is shared memory. */
-static bool keeps_order(const mca_pml_spec_peer_t *peer)
-{
-    const mca_bml_base_btl_array_t *btls = &peer->endpoint->btl_send;
-    if (!peer->is_near || peer->is_self || 1 != btls->arr_size) {
-        return false;
-    }
-    const char *name = btls->bml_btls[0].btl->btl_component->btl_version.mca_component_name;
-    return 0 == strcmp("vader", name) || 0 == strcmp("sm", name);
-}
-
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
 {
     const bool measures = SPEC_BY_SINGLE == peer->mover;
     const spec_costs_t costs = measures ? costs_of_host() : (spec_costs_t){.known = false};
-    const bool in_parts = keeps_order(peer) && peer->eager_most >= MCA_PML_SPEC_FRAG_INLINE
-                          && !mca_pml_spec_outlives();
+    const bool in_parts = peer->one_queue && peer->eager_most >= MCA_PML_SPEC_FRAG_INLINE;
     spec_ends_t ends =
         spec_costs_ends(&costs, peer->mover, in_parts, peer->eager_limit, peer->eager_most);
     if (mca_pml_spec.eager_max >= 0) {

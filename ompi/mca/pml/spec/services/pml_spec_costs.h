@@ -11,6 +11,7 @@
 #define PML_SPEC_COSTS_H
 
 #include "pml_spec_copy.h"
+#include "pml_spec_slots.h"
 
 /* Slow path of the next two. Takes send_lock. */
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer);
@@ -43,7 +44,7 @@ static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t leng
 {
     return (mca_pml_spec_ends_fit(peer, length, is_flat)
             || (is_flat && spec_ends_tries(&peer->ends, &peer->far, length)))
-           && (OPAL_LIKELY(length <= peer->eager_most)
+           && (OPAL_LIKELY(length <= peer->eager_most) || mca_pml_spec_slots_serve(peer, length)
                || mca_pml_spec_copy_has_room(
                    peer, (int32_t) spec_parts_count(length, mca_pml_spec_copy_most(peer))));
 }
