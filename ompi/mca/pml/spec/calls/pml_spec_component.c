@@ -172,11 +172,11 @@ static const spec_parameter_t parameters[] = {
                         "and are complete for the sender at once. Longer ones are sent from the "
                         "user's buffer where the transport can do that. Unit: bytes, range 0 to "
                         "1024G, default 4K."),
-    SPEC_NUMBER("slot_min", 9, &mca_pml_spec.slot_min, 4097, 1, TIB,
+    SPEC_NUMBER("slot_min", 9, &mca_pml_spec.slot_min, 2048, 1, TIB,
                 .help = "Between processes of a host the data of an eager message of at least this "
                         "size goes through memory of the sender that both map. A very large value "
                         "means that no message's does. Unit: bytes, range 1 to 1024G, default "
-                        "4097."),
+                        "2K."),
     SPEC_NUMBER("pipeline_max", 9, &mca_pml_spec.pipeline_max, -1, -1, TIB,
                 .help =
                     "Where processors copy the data (shared memory), a message up to this size "

@@ -10,6 +10,7 @@
 #include "../protocols/pml_spec_rtr.h"
 #include "../services/pml_spec_flow.h"
 #include "../services/pml_spec_pin.h"
+#include "../services/pml_spec_slots.h"
 
 #include "opal/include/spec/promises.h"
 
@@ -81,12 +82,11 @@ static void mark_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
 }
 
 /* Is the message small enough, one block of memory, and in a mode that asks for nothing special? */
-static inline bool is_plain(size_t length, size_t count, const ompi_datatype_t *dtype,
-                            mca_pml_base_send_mode_t mode, bool gathers)
+static inline bool is_plain(size_t length, size_t most, size_t count, const ompi_datatype_t *dtype,
+                            mca_pml_base_send_mode_t mode)
 {
-    return length <= (gathers ? MCA_PML_SPEC_TINY : mca_pml_spec.copy_limit)
-           && MCA_PML_BASE_SEND_SYNCHRONOUS != mode && MCA_PML_BASE_SEND_BUFFERED != mode
-           && (0 == length || mca_pml_spec_is_flat(dtype, count));
+    return length <= most && MCA_PML_BASE_SEND_SYNCHRONOUS != mode
+           && MCA_PML_BASE_SEND_BUFFERED != mode && (0 == length || mca_pml_spec_is_flat(dtype, count));
 }
 
 /* Through the transport's buffer; wait until it has left. */
@@ -113,11 +113,16 @@ static inline SPEC_HOT direct_t send_directly(mca_pml_spec_peer_t *peer, const v
 {
     const size_t length = count * dtype->super.size;
     const bool gathers = !wait && NULL != MCA_PML_SPEC_GLANCE(peer->polls);
-    if (!is_plain(length, count, dtype, mode, gathers)) {
+    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
+    if (OPAL_UNLIKELY(NULL == endpoint)) {
         return NEEDS_REQUEST;
     }
-    mca_bml_base_endpoint_t *endpoint = mca_pml_spec_endpoint(peer);
-    if (OPAL_UNLIKELY(NULL == endpoint) || !mca_pml_spec_fits_packet(peer, length)) {
+    const bool by_slot = length > MCA_PML_SPEC_TINY && mca_pml_spec_slots_serve(peer, length)
+                         && mca_pml_spec.verbose < MCA_PML_SPEC_WHY;
+    const size_t most = gathers   ? MCA_PML_SPEC_TINY
+                        : by_slot ? peer->eager_most
+                                  : mca_pml_spec.copy_limit;
+    if (!is_plain(length, most, count, dtype, mode) || !mca_pml_spec_fits_packet(peer, length)) {
         return NEEDS_REQUEST;
     }
     if (gathers && spec_burst_is_on(&peer->policy.burst, mca_pml_spec_polls(peer))) {
@@ -138,7 +143,8 @@ static inline SPEC_HOT direct_t send_directly(mca_pml_spec_peer_t *peer, const v
     }
     *numbered = (numbered_t){.seq = seq, .bml_btl = bml_btl};
     const char *flat = mca_pml_spec_flat_base(buf, dtype);
-    if (mca_pml_spec_eager_now(peer, bml_btl, flat, length, tag, seq, wait)) {
+    if (by_slot ? mca_pml_spec_slots_send(peer, flat, length, tag, seq)
+                : mca_pml_spec_eager_now(peer, bml_btl, flat, length, tag, seq, wait)) {
         if (gathers) {
             (void) spec_policy_gathers(&peer->policy, mca_pml_spec_polls(peer), length,
                                        (uint32_t) mca_pml_spec.gather);
