@@ -368,8 +368,11 @@ static void forge_one(script_t *s)
 {
     uint8_t data[FORGED];
     const unsigned how = next(s);
+    const unsigned which = next(s);
     const uint8_t type =
-        (uint8_t) (MCA_PML_SPEC_EAGER + next(s) % (MCA_PML_SPEC_RTR_STAGED - MCA_PML_SPEC_EAGER + 1));
+        which >= 250 ? MCA_PML_SPEC_SLOT
+                     : (uint8_t) (MCA_PML_SPEC_EAGER
+                                  + which % (MCA_PML_SPEC_RTR_STAGED - MCA_PML_SPEC_EAGER + 1));
     size_t size = next(s);
     size = how & 4 ? size * 2 : size;
     w.lies = true;
@@ -393,7 +396,9 @@ static void forge_one(script_t *s)
         memcpy(data + place[how / 8 % 4], &w.handle[next(s) % n], 8);
     }
     if (how & 0x20) {
-        memcpy(data + offsetof(mca_pml_spec_rtr_hdr_t, name), &mca_pml_spec.my_name, 8);
+        const size_t name = MCA_PML_SPEC_SLOT == type ? offsetof(mca_pml_spec_slot_hdr_t, name)
+                                                      : offsetof(mca_pml_spec_rtr_hdr_t, name);
+        memcpy(data + name, &mca_pml_spec.my_name, 8);
     }
     held_forge(how >> 7, type, data, size);
 }

@@ -86,7 +86,8 @@ static inline bool is_plain(size_t length, size_t most, size_t count, const ompi
                             mca_pml_base_send_mode_t mode)
 {
     return length <= most && MCA_PML_BASE_SEND_SYNCHRONOUS != mode
-           && MCA_PML_BASE_SEND_BUFFERED != mode && (0 == length || mca_pml_spec_is_flat(dtype, count));
+           && MCA_PML_BASE_SEND_BUFFERED != mode
+           && (0 == length || mca_pml_spec_is_flat(dtype, count));
 }
 
 /* Through the transport's buffer; wait until it has left. */

@@ -249,7 +249,7 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
         return false;
     }
     if (mca_pml_spec_eager_now(peer, bml_btl, sendreq->flat, length,
-                                sendreq->req_send.req_base.req_tag, seq, sendreq->blocks)) {
+                               sendreq->req_send.req_base.req_tag, seq, sendreq->blocks)) {
         mca_pml_spec_send_done(sendreq);
     } else {
         mca_pml_spec_small_send(sendreq, seq, bml_btl, sendreq->blocks);
@@ -292,8 +292,7 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
     sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat)
                     && !(length > peer->eager_most
                          && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
-    sendreq->by_slot =
-        sendreq->fits && sendreq->is_flat && mca_pml_spec_slots_serve(peer, length);
+    sendreq->by_slot = sendreq->fits && sendreq->is_flat && mca_pml_spec_slots_serve(peer, length);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         mca_pml_spec_stage_send(sendreq);

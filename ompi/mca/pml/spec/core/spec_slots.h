@@ -32,7 +32,8 @@ typedef struct spec_slots {
     spec_slots_word_t *word; /* of SPEC_SLOTS_UNITS */
     uint32_t units;          /* in use of them; 0: not open */
     uint32_t next;
-    uint16_t piece[SPEC_SLOTS_UNITS];  /* of which piece a unit is: its first one, and 1; 0: of none */
+    uint16_t
+        piece[SPEC_SLOTS_UNITS]; /* of which piece a unit is: its first one, and 1; 0: of none */
     uint16_t length[SPEC_SLOTS_UNITS]; /* in units, of the piece that begins here */
 } spec_slots_t;
 
@@ -42,9 +43,9 @@ static inline void spec_slots_open(spec_slots_t *s, spec_slots_word_t *word, uin
 {
     const uint64_t n = cache / SPEC_SLOTS_UNIT * 2;
     *s = (spec_slots_t){.word = word,
-                        .units = n < SPEC_SLOTS_UNITS / 2  ? SPEC_SLOTS_UNITS / 2
-                                 : n > SPEC_SLOTS_UNITS ? SPEC_SLOTS_UNITS
-                                                           : (uint32_t) n};
+                        .units = n < SPEC_SLOTS_UNITS / 2 ? SPEC_SLOTS_UNITS / 2
+                                 : n > SPEC_SLOTS_UNITS   ? SPEC_SLOTS_UNITS
+                                                          : (uint32_t) n};
 }
 
 /* The first unit from `from` to `to` that is of a piece in use, whose first unit is returned; or `to`, and all are free. */

@@ -35,7 +35,8 @@ typedef struct mca_pml_spec_peer {
     size_t eager_limit; /* payload bytes that fit an eager packet; 0 before first use */
     size_t eager_most;  /* the same of the largest packet */
     spec_mover_t mover;
-    bool one_queue; /* its only transport is shared memory, in a job that does not outlive processes */
+    bool
+        one_queue; /* its only transport is shared memory, in a job that does not outlive processes */
     struct mca_pml_spec_slots_of *slots; /* its process: pml_spec_slots.h; NULL: not asked yet */
     spec_ends_t ends; /* pml_spec_costs.h */
     bool ends_known;
@@ -52,7 +53,7 @@ typedef struct mca_pml_spec_peer {
     uint64_t sent_eager, bytes_eager; /* counters: pml_spec_counters.h */
     spec_policy_t
         policy; /* what it reads without the lock may be old, which costs a turn at most */
-    uint32_t immediate; /* longer messages by send-immediate: protocols/pml_spec_eager.h */
+    uint32_t immediate;         /* longer messages by send-immediate: protocols/pml_spec_eager.h */
     volatile int32_t fragments; /* sent by both ends' copying, and not given back */
     volatile int32_t announced; /* large sends whose RTS is out and that are not done */
     spec_node_t unnoticed;      /* send requests that use an RTR, MATCH and FIN not sent yet */

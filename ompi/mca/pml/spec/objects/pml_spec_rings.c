@@ -27,7 +27,8 @@ typedef struct rings {
     spec_cico_ring_t ring[RINGS];
 } rings_t;
 
-static mca_pml_spec_share_t share = MCA_PML_SPEC_SHARE("pml_spec_rings", MAGIC, sizeof(rings_t), false);
+static mca_pml_spec_share_t share =
+    MCA_PML_SPEC_SHARE("pml_spec_rings", MAGIC, sizeof(rings_t), false);
 
 /* Under the lock; nothing of MPI is called under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

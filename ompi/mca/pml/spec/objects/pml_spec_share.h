@@ -36,7 +36,7 @@ typedef struct mca_pml_spec_share {
     const char *what; /* the file's name, as it stands in /proc/.../maps */
     uint64_t magic;
     size_t size;
-    bool populates; /* all of it is in the process's page table from the beginning */
+    bool populates;       /* all of it is in the process's page table from the beginning */
     pthread_mutex_t lock; /* covers what follows; `mine` is read without */
     bool has_tried;
     void *mine;

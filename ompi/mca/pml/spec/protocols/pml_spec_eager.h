@@ -57,8 +57,8 @@ static inline void mca_pml_spec_eager_collect(mca_pml_spec_peer_t *peer, size_t 
  * nothing more of this process. blocks: the caller waits for it (MCA_BTL_IBX_BLOCKS). Inline, because every small message goes this
  * way. */
 static inline bool mca_pml_spec_eager_now(mca_pml_spec_peer_t *peer, mca_bml_base_btl_t *bml_btl,
-                                           const void *data, size_t length, int32_t tag,
-                                           uint32_t seq, bool blocks)
+                                          const void *data, size_t length, int32_t tag,
+                                          uint32_t seq, bool blocks)
 {
     const uint32_t flags = MCA_PML_SPEC_EAGER_FLAGS | (blocks ? MCA_BTL_IBX_BLOCKS : 0u);
     struct {

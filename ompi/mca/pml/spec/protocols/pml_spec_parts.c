@@ -58,8 +58,7 @@ void mca_pml_spec_parts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec
 {
     (void) rtr;
     if (sendreq->by_slot
-        && mca_pml_spec_slots_send(sendreq->peer, sendreq->flat,
-                                   sendreq->req_send.req_bytes_packed,
+        && mca_pml_spec_slots_send(sendreq->peer, sendreq->flat, sendreq->req_send.req_bytes_packed,
                                    sendreq->req_send.req_base.req_tag, sendreq->seq)) {
         mca_pml_spec_send_done(sendreq);
         return;

@@ -40,7 +40,8 @@ extern const mca_pml_spec_packet_type_t mca_pml_spec_parts_packets[];
 
 static const mca_pml_spec_protocol_t mca_pml_spec_proto_parts = {
     .name = "parts",
-    .probe = mca_pml_spec_goes_unasked, /* eager, which is asked first, takes what is to go in a packet */
+    .probe =
+        mca_pml_spec_goes_unasked, /* eager, which is asked first, takes what is to go in a packet */
     .brings = mca_pml_spec_eager_brings,
     .start = mca_pml_spec_parts_start,
     .again = mca_pml_spec_parts_again,

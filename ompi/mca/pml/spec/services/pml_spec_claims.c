@@ -24,7 +24,8 @@ static uint64_t *word_of(page_t *page, uint32_t index)
     return &page->word[index % LINES * 8 + index / LINES];
 }
 
-static mca_pml_spec_share_t pages = MCA_PML_SPEC_SHARE("pml_spec_claims", MAGIC, sizeof(page_t), false);
+static mca_pml_spec_share_t pages =
+    MCA_PML_SPEC_SHARE("pml_spec_claims", MAGIC, sizeof(page_t), false);
 
 static page_t *my_page(void)
 {

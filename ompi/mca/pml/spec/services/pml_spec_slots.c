@@ -22,7 +22,8 @@ typedef struct shared {
     _Alignas(SPEC_SLOTS_UNIT) char data[SPEC_SLOTS_UNITS * SPEC_SLOTS_UNIT];
 } shared_t;
 
-static mca_pml_spec_share_t share = MCA_PML_SPEC_SHARE("pml_spec_slots", MAGIC, sizeof(shared_t), true);
+static mca_pml_spec_share_t share =
+    MCA_PML_SPEC_SHARE("pml_spec_slots", MAGIC, sizeof(shared_t), true);
 
 /* Under the module's lock: */
 static spec_slots_t mine;
@@ -110,8 +111,8 @@ static void answer(const mca_pml_spec_slot_hdr_t *hdr)
 {
     const opal_process_name_t name = {.jobid = (uint32_t) (hdr->name >> 32),
                                       .vpid = (uint32_t) hdr->name};
-    ompi_proc_t *proc = name.jobid == mca_pml_spec_job_id() ? (ompi_proc_t *) ompi_proc_for_name(name)
-                                                            : NULL;
+    ompi_proc_t *proc =
+        name.jobid == mca_pml_spec_job_id() ? (ompi_proc_t *) ompi_proc_for_name(name) : NULL;
     mca_bml_base_endpoint_t *endpoint =
         NULL != proc && OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)
             ? mca_bml_base_get_endpoint(proc)
@@ -161,19 +162,19 @@ bool mca_pml_spec_slots_send(mca_pml_spec_peer_t *peer, const void *data, size_t
                                    .name = mca_pml_spec.my_name,
                                    .at = unit * SPEC_SLOTS_UNIT + skip,
                                    .length = (uint32_t) length,
-                                   .match = mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag,
-                                                                   seq)};
+                                   .match =
+                                       mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq)};
     const uint64_t begin = mca_pml_spec_costs_begin(peer, &peer->far.in, length);
     memcpy(shared->data + hdr.at, data, length);
     mca_pml_spec_costs_end(peer, &peer->far.in, begin, length);
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&peer->endpoint->btl_eager);
     mca_pml_spec_agent_asks(peer->proc);
     if (OPAL_LIKELY(NULL != bml_btl->btl->btl_sendi)
-        && OPAL_LIKELY(0 <= mca_bml_base_sendi(bml_btl, NULL, &hdr, sizeof(hdr), 0, MCA_BTL_NO_ORDER,
-                                               MCA_BTL_DES_FLAGS_PRIORITY
-                                                   | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
-                                                   | MCA_BTL_DES_FLAGS_SIGNAL,
-                                               MCA_PML_SPEC_SLOT, NULL))) {
+        && OPAL_LIKELY(
+            0 <= mca_bml_base_sendi(bml_btl, NULL, &hdr, sizeof(hdr), 0, MCA_BTL_NO_ORDER,
+                                    MCA_BTL_DES_FLAGS_PRIORITY | MCA_BTL_DES_FLAGS_BTL_OWNERSHIP
+                                        | MCA_BTL_DES_FLAGS_SIGNAL,
+                                    MCA_PML_SPEC_SLOT, NULL))) {
         MCA_PML_SPEC_COUNT(slots);
         return true;
     }

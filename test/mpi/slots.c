@@ -1,0 +1,216 @@
+/* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
+/* Eager messages whose data goes through memory that both processes map (SLOT packets): every length and alignment, receives that come
+ * first or late, more messages than that memory holds, several in a queue, buffers with gaps and short ones.
+ *
+ *   --without N  process N can open no file when it first needs that memory, so that it has none of its own (0, the sender), or
+ *                does not reach the other's (1): the messages go another way
+ *   --any        it may be that none goes so
+ */
+#include "testlib.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { TAG = 7, DEEP = 200, MOST = 65536, SLACK = 128 };
+
+static char *out, *in;
+
+/* No file can be opened from now on; or some can again. */
+static void allow_files(bool allowed)
+{
+    static struct rlimit before;
+    if (allowed) {
+        (void) setrlimit(RLIMIT_NOFILE, &before);
+        return;
+    }
+    (void) getrlimit(RLIMIT_NOFILE, &before);
+    const int lowest = open("/dev/null", O_RDONLY);
+    (void) close(lowest);
+    const struct rlimit none = {.rlim_cur = (rlim_t) lowest, .rlim_max = before.rlim_max};
+    (void) setrlimit(RLIMIT_NOFILE, &none);
+}
+
+static void send_one(size_t n, size_t skip, uint64_t number, MPI_Request *request)
+{
+    tl_fill(out + skip, n, tl_key(70, 0, 1, TAG, number));
+    if (NULL == request) {
+        MPI_Send(out + skip, (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
+    } else {
+        MPI_Isend(out + skip, (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, request);
+    }
+}
+
+static void verify(const char *at, size_t n, uint64_t number)
+{
+    VERIFY(at, n, tl_key(70, 0, 1, TAG, number));
+}
+
+/* Of which process waits for which: by a message that is none of those that are looked at. */
+static void other_is_there(int who_tells)
+{
+    if (who_tells == tl.rank) {
+        tl_tell(1 - tl.rank);
+    } else {
+        tl_hear(1 - tl.rank);
+    }
+}
+
+static void lengths_and_places(void)
+{
+    static const size_t length[] = {1,    256,  2047, 2048,  2049,  4079,  4080,  4081, 4096,
+                                    8191, 8192, 9000, 32751, 32752, 32753, 65535, MOST, MOST + 1};
+    uint64_t number = 0;
+    for (size_t i = 0; i < sizeof(length) / sizeof(*length); ++i) {
+        for (size_t skip = 0; skip < SLACK; skip += 1 + skip / 2) {
+            const bool is_late = (i + skip) % 3 == 0;
+            if (0 == tl.rank) {
+                MPI_Request request;
+                other_is_there(is_late ? 0 : 1);
+                send_one(length[i], skip, number, 1 == skip % 2 ? &request : NULL);
+                if (1 == skip % 2) {
+                    MPI_Wait(&request, MPI_STATUS_IGNORE);
+                }
+            } else {
+                MPI_Request request;
+                if (is_late) {
+                    other_is_there(0);
+                }
+                MPI_Irecv(in + SLACK - skip, MOST + 1, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+                if (!is_late) {
+                    other_is_there(1);
+                }
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+                verify(in + SLACK - skip, length[i], number);
+            }
+            ++number;
+        }
+    }
+}
+
+/* More than there is room for, before the first is received: in the order in which they were sent. */
+static void flood(size_t n)
+{
+    static MPI_Request request[DEEP];
+    char *each = tl_memory(DEEP * n);
+    if (0 == tl.rank) {
+        for (int i = 0; i < DEEP; ++i) {
+            tl_fill(each + (size_t) i * n, n, tl_key(70, 0, 1, TAG, (uint64_t) i));
+            MPI_Isend(each + (size_t) i * n, (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD,
+                      &request[i]);
+        }
+        other_is_there(0);
+        MPI_Waitall(DEEP, request, MPI_STATUSES_IGNORE);
+    } else {
+        other_is_there(0);
+        for (int i = 0; i < DEEP; ++i) {
+            MPI_Recv(in, (int) n, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            verify(in, n, (uint64_t) i);
+        }
+    }
+    tl_memory_free(each);
+}
+
+/* One is not received for long, while others go round. */
+static void one_stays(void)
+{
+    enum { OTHER = TAG + 1, ROUNDS = 3000 };
+    if (0 == tl.rank) {
+        MPI_Request request;
+        char *other = tl_memory(9000);
+        send_one(20000, 3, 1, &request);
+        for (uint64_t i = 0; i < ROUNDS; ++i) {
+            tl_fill(other, 9000, tl_key(70, 0, 1, OTHER, i));
+            MPI_Send(other, 9000, MPI_BYTE, 1, OTHER, MPI_COMM_WORLD);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        tl_memory_free(other);
+    } else {
+        for (uint64_t i = 0; i < ROUNDS; ++i) {
+            MPI_Recv(in, MOST, MPI_BYTE, 0, OTHER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            VERIFY(in, 9000, tl_key(70, 0, 1, OTHER, i));
+        }
+        MPI_Recv(in, MOST, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        verify(in, 20000, 1);
+    }
+}
+
+/* The receiver takes it apart, or has room for less of it. */
+static void other_buffers(void)
+{
+    enum { BLOCKS = 1000, BLOCK = 8 };
+    MPI_Datatype gaps;
+    MPI_Status status;
+    MPI_Type_vector(BLOCKS, BLOCK, 2 * BLOCK, MPI_BYTE, &gaps);
+    MPI_Type_commit(&gaps);
+    for (int late = 0; late < 2; ++late) {
+        if (0 == tl.rank) {
+            MPI_Request request[2];
+            send_one(BLOCKS * BLOCK, 0, 2, &request[0]);
+            send_one(30000, MOST - 30000, 3, &request[1]);
+            other_is_there(0);
+            MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+        } else {
+            if (late) {
+                other_is_there(0);
+            }
+            MPI_Recv(in, 1, gaps, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            for (int i = 0; i < BLOCKS; ++i) {
+                memmove(in + i * BLOCK, in + 2 * i * BLOCK, BLOCK);
+            }
+            verify(in, BLOCKS * BLOCK, 2);
+            memset(in, 0x5a, MOST);
+            MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+            const int rc = MPI_Recv(in, 10000, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+            MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+            CHECK(MPI_ERR_TRUNCATE == tl_class(rc), "error class %d, not MPI_ERR_TRUNCATE",
+                  tl_class(rc));
+            CHECK(0x5a == in[10000], "a byte behind the buffer was written");
+            if (!late) {
+                other_is_there(0);
+            }
+        }
+    }
+    MPI_Type_free(&gaps);
+}
+
+int main(int argc, char **argv)
+{
+    tl_start(&argc, &argv, "slots", 60);
+    const int without = (int) tl_option("--without", -1);
+    const bool must = !tl_flag("--any");
+    const long long before = tl_pvar("pml_spec_slots");
+    out = tl_memory(MOST + 2 * SLACK);
+    in = tl_memory(MOST + 2 * SLACK);
+    if (tl.rank < 2) {
+        if (without == tl.rank) {
+            allow_files(false);
+        }
+        /* The first asks, the others find the answer. */
+        for (uint64_t i = 0; i < 20 && without >= 0; ++i) {
+            if (0 == tl.rank) {
+                send_one(5000, 0, i, NULL);
+                tl_hear(1);
+            } else {
+                MPI_Recv(in, MOST, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                verify(in, 5000, i);
+                tl_tell(0);
+            }
+        }
+        if (without == tl.rank) {
+            allow_files(true);
+        }
+        lengths_and_places();
+        flood(3000);
+        flood(MOST);
+        one_stays();
+        other_buffers();
+    }
+    const long long n = tl_pvar("pml_spec_slots") - before;
+    if (0 == tl.rank && before >= 0) {
+        CHECK(without >= 0 ? 0 == n : n > 3000 || !must, "%lld messages went by slots", n);
+    }
+    tl_memory_free(in);
+    tl_memory_free(out);
+    return tl_finish();
+}
