@@ -46,10 +46,10 @@ static void verify(const char *at, size_t n, uint64_t number)
     VERIFY(at, n, tl_key(70, 0, 1, TAG, number));
 }
 
-/* Of which process waits for which: by a message that is none of those that are looked at. */
-static void other_is_there(int who_tells)
+/* One process tells the other, by a message of its own, and that one waits for it. */
+static void other_is_there(int teller)
 {
-    if (who_tells == tl.rank) {
+    if (teller == tl.rank) {
         tl_tell(1 - tl.rank);
     } else {
         tl_hear(1 - tl.rank);

@@ -89,8 +89,8 @@ static void those_that_are_not_fetched_are_passed(void **state)
     assert_int_equal(take(5), 0);
 }
 
-/* There are so many in use that no piece of the size fits between them: it is not looked for in all of the memory. */
-static void not_all_are_looked_at(void **state)
+/* There are so many in use that no piece of the size fits between them: not all of the memory is searched. */
+static void not_all_are_searched(void **state)
 {
     (void) state;
     for (uint32_t i = 0; i < ALL; ++i) {
@@ -108,10 +108,10 @@ static void a_place_is_where_its_peer_says_only_if_it_is_there(void **state)
 {
     (void) state;
     const uint64_t end = (uint64_t) ALL * UNIT;
-    assert_true(spec_slots_holds(0, end) && spec_slots_holds(end - 1, 1));
-    assert_false(spec_slots_holds(0, end + 1) || spec_slots_holds(end, 0));
-    assert_false(spec_slots_holds(end - 1, 2) || spec_slots_holds(UINT32_MAX, UINT32_MAX));
-    assert_false(spec_slots_holds(UINT64_MAX, 2));
+    assert_true(spec_slots_contains(0, end) && spec_slots_contains(end - 1, 1));
+    assert_false(spec_slots_contains(0, end + 1) || spec_slots_contains(end, 0));
+    assert_false(spec_slots_contains(end - 1, 2) || spec_slots_contains(UINT32_MAX, UINT32_MAX));
+    assert_false(spec_slots_contains(UINT64_MAX, 2));
 }
 
 static void data_keeps_its_place_in_its_line(void **state)
@@ -168,7 +168,7 @@ int main(void)
         cmocka_unit_test_setup(pieces_go_round, setup),
         cmocka_unit_test_setup(what_is_in_use_is_not_given_out, setup),
         cmocka_unit_test_setup(those_that_are_not_fetched_are_passed, setup),
-        cmocka_unit_test_setup(not_all_are_looked_at, setup),
+        cmocka_unit_test_setup(not_all_are_searched, setup),
         cmocka_unit_test_setup(a_place_is_where_its_peer_says_only_if_it_is_there, setup),
         cmocka_unit_test(data_keeps_its_place_in_its_line),
         cmocka_unit_test_setup(none_is_given_out_twice, setup),

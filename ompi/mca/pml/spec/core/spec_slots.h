@@ -107,7 +107,7 @@ static inline uint32_t spec_slots_skip(const void *data)
 }
 
 /* What a peer says of a piece: does it lie in the memory? */
-static inline bool spec_slots_holds(uint64_t at, uint64_t bytes)
+static inline bool spec_slots_contains(uint64_t at, uint64_t bytes)
 {
     const uint64_t all = (uint64_t) SPEC_SLOTS_UNITS * SPEC_SLOTS_UNIT;
     return at < all && bytes <= all - at;

@@ -11,7 +11,6 @@
 #define PML_SPEC_COSTS_H
 
 #include "pml_spec_copy.h"
-#include "pml_spec_slots.h"
 
 /* Slow path of the next two. Takes send_lock. */
 void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer);
@@ -39,12 +38,13 @@ static inline bool mca_pml_spec_fits_packet(mca_pml_spec_peer_t *peer, size_t le
            || (length <= peer->eager_most && mca_pml_spec_ends_fit(peer, length, true));
 }
 
-/* Does the message go out with its data, if its mode lets it? Asked once for each send. */
-static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t length, bool is_flat)
+/* Does the message go out with its data, if its mode lets it? by_slot: it needs no packet for that. Asked once for each send. */
+static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t length, bool is_flat,
+                                          bool by_slot)
 {
     return (mca_pml_spec_ends_fit(peer, length, is_flat)
             || (is_flat && spec_ends_tries(&peer->ends, &peer->far, length)))
-           && (OPAL_LIKELY(length <= peer->eager_most) || mca_pml_spec_slots_serve(peer, length)
+           && (OPAL_LIKELY(length <= peer->eager_most) || by_slot
                || mca_pml_spec_copy_has_room(
                    peer, (int32_t) spec_parts_count(length, mca_pml_spec_copy_most(peer))));
 }

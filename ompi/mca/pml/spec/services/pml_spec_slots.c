@@ -193,7 +193,7 @@ const void *mca_pml_spec_slots_find(const mca_pml_spec_slot_hdr_t *hdr)
 {
     const shared_t *shared = there(hdr);
     const char *wrong = NULL == shared ? "its sender has told of no slots"
-                        : !spec_slots_holds(hdr->at, hdr->length) ? "it names no slot"
+                        : !spec_slots_contains(hdr->at, hdr->length) ? "it names no slot"
                                                                   : NULL;
     if (OPAL_UNLIKELY(NULL != wrong)) {
         mca_pml_spec_refuse("SLOT", wrong);
