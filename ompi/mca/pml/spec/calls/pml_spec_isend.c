@@ -118,12 +118,15 @@ static inline SPEC_HOT direct_t send_directly(mca_pml_spec_peer_t *peer, const v
     if (OPAL_UNLIKELY(NULL == endpoint)) {
         return NEEDS_REQUEST;
     }
+    const size_t most = gathers           ? MCA_PML_SPEC_TINY
+                        : peer->one_queue ? peer->eager_most
+                                          : mca_pml_spec.copy_limit;
+    if (!is_plain(length, most, count, dtype, mode) || !mca_pml_spec_fits_packet(peer, length)) {
+        return NEEDS_REQUEST;
+    }
     const bool by_slot = length > MCA_PML_SPEC_TINY && mca_pml_spec_slots_serve(peer, length)
                          && mca_pml_spec.verbose < MCA_PML_SPEC_WHY;
-    const size_t most = gathers   ? MCA_PML_SPEC_TINY
-                        : by_slot ? peer->eager_most
-                                  : mca_pml_spec.copy_limit;
-    if (!is_plain(length, most, count, dtype, mode) || !mca_pml_spec_fits_packet(peer, length)) {
+    if (!by_slot && length > mca_pml_spec.copy_limit) {
         return NEEDS_REQUEST;
     }
     if (gathers && spec_burst_is_on(&peer->policy.burst, mca_pml_spec_polls(peer))) {
@@ -134,10 +137,10 @@ static inline SPEC_HOT direct_t send_directly(mca_pml_spec_peer_t *peer, const v
         || (length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length))) {
         return NEEDS_REQUEST;
     }
+    mca_pml_spec_eager_collect(peer, length);
     if (OPAL_UNLIKELY(opal_lifo_is_empty(&mca_pml_base_send_requests.super))) {
         return NEEDS_REQUEST; /* which may be refused: MPI returns an error as long as no number is taken */
     }
-    mca_pml_spec_eager_collect(peer, length);
     uint32_t seq;
     if (OPAL_UNLIKELY(!mca_pml_spec_small_number(peer, length, tag, &seq))) {
         return NEEDS_REQUEST;

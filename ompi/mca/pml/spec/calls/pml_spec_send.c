@@ -237,6 +237,7 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
         || MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode
         || MCA_PML_BASE_SEND_BUFFERED == sendreq->req_send.req_send_mode
         || (NULL != peer->polls && !sendreq->blocks) /* it may gather others */
+        || mca_pml_spec_slots_serve(peer, length)
         || OPAL_UNLIKELY(mca_pml_spec.verbose >= MCA_PML_SPEC_WHY)) {
         return false;
     }
@@ -288,12 +289,11 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
         sendreq->told = true;
         mca_pml_spec_complete(&base->req_ompi);
     }
-    const bool by_slot = sendreq->is_flat && mca_pml_spec_slots_serve(peer, length);
     /* One that is longer than a packet and synchronous does not go in parts. */
-    sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat, by_slot)
+    sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat)
                     && !(length > peer->eager_most
                          && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
-    sendreq->by_slot = by_slot && sendreq->fits;
+    sendreq->by_slot = sendreq->fits && sendreq->is_flat && mca_pml_spec_slots_serve(peer, length);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         mca_pml_spec_stage_send(sendreq);

@@ -1,8 +1,8 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Pieces of a process's memory that other processes of its host map: data of eager packets, which is put there and taken out once.
  *
- * The owner gives out pieces in a circle through all of the memory, which is larger than a processor's own cache: a line comes round
- * again when neither processor has it there any more, and is cheap to write then. (A transport gives its packets out again at once,
+ * The owner gives out pieces in a circle through all of the memory, which is as large as a processor's own cache at least, within
+ * bounds: a line comes round again when neither processor has it there any more, and is cheap to write then. (A transport gives its packets out again at once,
  * and each is written while it is still in the receiver's cache.)
  *
  * A piece is some units. Its first unit's word, which both processes see, says that it is in use; the receiver sets it back. What a
@@ -90,13 +90,14 @@ static inline uint32_t spec_slots_take(spec_slots_t *s, uint64_t bytes)
         s->next = at + n;
         return at;
     }
+    s->next = at; /* the next call goes on behind these */
     return SPEC_SLOTS_UNITS;
 }
 
-/* The receiver has taken the data out; or the owner, which has told nobody of the piece. */
-static inline void spec_slots_give(spec_slots_word_t *word, uint32_t unit)
+/* The receiver has taken the data out of the piece of this word; or the owner, which has told nobody of it. */
+static inline void spec_slots_give(spec_slots_word_t *word)
 {
-    __atomic_store_n(&word[unit].is_used, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&word->is_used, 0, __ATOMIC_RELEASE);
 }
 
 /* Where data from there goes in its piece: copies between addresses of which the lower digits differ by a few bytes are slow on some

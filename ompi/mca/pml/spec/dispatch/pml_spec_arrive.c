@@ -350,18 +350,17 @@ void mca_pml_spec_arrive_again(const mca_pml_spec_packet_t *packet)
 /* An EAGER in two pieces. */
 MCA_PML_SPEC_PACKET(slot, "SLOT", mca_pml_spec_slot_hdr_t)
 {
-    const mca_pml_spec_slot_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
-    if (OPAL_UNLIKELY(MCA_PML_SPEC_SLOT_MESSAGE != hdr->what)) {
-        mca_pml_spec_slots_told(packet);
-        return;
-    }
-    const void *data = mca_pml_spec_slots_find(hdr);
-    if (OPAL_LIKELY(NULL != data)) {
+    const mca_pml_spec_slot_hdr_t hdr =
+        *(const mca_pml_spec_slot_hdr_t *) mca_pml_spec_packet_hdr(packet);
+    mca_pml_spec_slot_t slot;
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_SLOT_MESSAGE != hdr.what)) {
+        mca_pml_spec_slots_told(&hdr);
+    } else if (OPAL_LIKELY(mca_pml_spec_slots_find(&hdr, &slot))) {
         const mca_btl_base_segment_t seg[2] = {
-            {.seg_addr.lval = (uintptr_t) &hdr->match, .seg_len = sizeof(hdr->match)},
-            {.seg_addr.lval = (uintptr_t) data, .seg_len = hdr->length}};
+            {.seg_addr.lval = (uintptr_t) &hdr.match, .seg_len = sizeof(hdr.match)},
+            {.seg_addr.lval = (uintptr_t) slot.data, .seg_len = hdr.length}};
         message(packet->btl, seg, 2, &mca_pml_spec_proto_eager);
-        mca_pml_spec_slots_give(hdr);
+        spec_slots_give(slot.word);
     }
 }
 

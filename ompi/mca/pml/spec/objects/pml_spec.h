@@ -94,10 +94,11 @@ typedef struct mca_pml_spec_module {
     opal_free_list_t ranges;      /* mca_pml_spec_range_t */
     opal_free_list_t late_copies; /* mca_pml_spec_device_late_t */
     opal_convertor_t bytes;       /* single-threaded use: a block of bytes to be sent */
+    uint32_t immediate; /* the same: longer messages by send-immediate, pml_spec_eager.h */
     opal_free_list_t rtrs;        /* mca_pml_spec_rtr_t */
 
-    /* Protects handles, store, retry, lost, parked, early_hellos and the slots of the table of
-     * communicators. Innermost: nothing is called under it. */
+    /* Protects handles, store, retry, lost, parked, early_hellos, the slots of the table of communicators and those for data
+     * (pml_spec_slots.c). Innermost: nothing is called under it. */
     opal_mutex_t lock;
     spec_handle_table_t send_handles;
     spec_handle_table_t recv_handles;

@@ -53,7 +53,6 @@ typedef struct mca_pml_spec_peer {
     uint64_t sent_eager, bytes_eager; /* counters: pml_spec_counters.h */
     spec_policy_t
         policy; /* what it reads without the lock may be old, which costs a turn at most */
-    uint32_t immediate;         /* longer messages by send-immediate: protocols/pml_spec_eager.h */
     volatile int32_t fragments; /* sent by both ends' copying, and not given back */
     volatile int32_t announced; /* large sends whose RTS is out and that are not done */
     spec_node_t unnoticed;      /* send requests that use an RTR, MATCH and FIN not sent yet */

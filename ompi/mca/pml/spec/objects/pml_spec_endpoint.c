@@ -22,7 +22,8 @@ static spec_mover_t mover_of(mca_bml_base_endpoint_t *endpoint)
     return n > 0 ? SPEC_BY_SINGLE : SPEC_BY_RDMA;
 }
 
-/* Is there one queue to the peer, which calls for one packet after the other and never gives the peer up? So is shared memory. */
+/* Is shared memory the only transport to the peer, in a job that ends when a process is lost? Then what the transport has taken
+ * arrives, and long packets do in their order. */
 static bool has_one_queue(const mca_pml_spec_peer_t *peer, const mca_bml_base_endpoint_t *endpoint)
 {
     const mca_bml_base_btl_array_t *btls = &endpoint->btl_send;

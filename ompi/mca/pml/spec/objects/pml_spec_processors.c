@@ -122,3 +122,16 @@ void mca_pml_spec_processors_use(const mca_pml_spec_processors_t *processors)
 {
     (void) sched_setaffinity(0, sizeof(processors->set), (const cpu_set_t *) processors->set);
 }
+
+/* Asked once: it may be dear in a virtual machine. */
+uint64_t mca_pml_spec_processors_cache(void)
+{
+    static int64_t bytes = -1;
+    int64_t known = __atomic_load_n(&bytes, __ATOMIC_RELAXED);
+    if (known < 0) {
+        const long told = sysconf(_SC_LEVEL2_CACHE_SIZE);
+        known = told > 0 ? told : 0;
+        __atomic_store_n(&bytes, known, __ATOMIC_RELAXED);
+    }
+    return (uint64_t) known;
+}

@@ -26,6 +26,9 @@ unsigned mca_pml_spec_processors_named(mca_pml_spec_processors_t *processors, co
 spec_agent_home_t mca_pml_spec_processors_find(mca_pml_spec_processors_t *processors,
                                                const char *named, char *why, size_t size);
 
+/* Bytes of the cache that a processor has for itself, its second; 0: not known. */
+uint64_t mca_pml_spec_processors_cache(void);
+
 /* Has the calling thread run there; nothing if none is in the set. */
 void mca_pml_spec_processors_use(const mca_pml_spec_processors_t *processors);
 

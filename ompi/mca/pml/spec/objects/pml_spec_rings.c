@@ -4,6 +4,7 @@
 
 #include "pml_spec_rings.h"
 
+#include "pml_spec_processors.h"
 #include "pml_spec_share.h"
 
 #include <linux/futex.h>
@@ -36,17 +37,6 @@ static bool is_taken[RINGS];
 static unsigned taken_n; /* of them */
 
 /* ---- of this process ---- */
-
-/* Asked once: it may be dear in a virtual machine. The lock is held. */
-static uint32_t slots(void)
-{
-    static uint32_t n;
-    if (0 == n) {
-        const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-        n = spec_cico_slots(cache > 0 ? (uint64_t) cache : 0);
-    }
-    return n;
-}
 
 static rings_t *my_rings(void)
 {
@@ -83,7 +73,7 @@ spec_cico_ring_t *mca_pml_spec_rings_take(uint64_t *name)
             is_taken[i] = true;
             ++taken_n;
             taken = &mine()->ring[i];
-            spec_cico_renew(taken, slots());
+            spec_cico_renew(taken, spec_cico_slots(mca_pml_spec_processors_cache()));
             *name = name_of(i);
         }
     }

@@ -6,6 +6,7 @@
 
 #include "pml_spec.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -21,6 +22,16 @@ static void *map(int fd, const mca_pml_spec_share_t *share)
 
 /* ---- of this process ---- */
 
+/* Its pages are there from now on. A signal may come in between. */
+static bool reserve(int fd, size_t size)
+{
+    int rc;
+    do {
+        rc = posix_fallocate(fd, 0, (off_t) size);
+    } while (EINTR == rc);
+    return 0 == rc;
+}
+
 static void *make(const mca_pml_spec_share_t *share, int *fd)
 {
     void *at = NULL;
@@ -28,7 +39,7 @@ static void *make(const mca_pml_spec_share_t *share, int *fd)
     if (*fd < 0) {
         return NULL;
     }
-    if (*fd <= UINT16_MAX && 0 == posix_fallocate(*fd, 0, (off_t) share->size)
+    if (*fd <= UINT16_MAX && reserve(*fd, share->size)
         && 0 == fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
         at = map(*fd, share);
     }

@@ -85,8 +85,8 @@ enum {
 typedef struct mca_pml_spec_slot_hdr {
     uint8_t type;
     uint8_t what;
-    uint16_t fd;     /* ASKS: where the slots are, among the open files of process */
-    uint32_t pid;    /* this */
+    uint16_t fd;     /* ASKS: the file of the slots, as it is open */
+    uint32_t pid;    /* ASKS: in this process */
     uint64_t name;   /* of the process that sends this */
     uint32_t at;     /* MESSAGE: where its data begins in the slots */
     uint32_t length; /* of the data, bytes */

@@ -3,6 +3,7 @@
 #include "pml_spec_eager.h"
 
 #include "../objects/pml_spec_agent.h"
+#include "../services/pml_spec_slots.h"
 
 enum { NEW, SENDING, WAITING };
 
@@ -186,11 +187,24 @@ static void wait_for_room(mca_pml_spec_send_request_t *sendreq)
     mca_pml_spec_send_later(sendreq);
 }
 
+bool mca_pml_spec_eager_by_slot(mca_pml_spec_send_request_t *sendreq)
+{
+    if (!mca_pml_spec_slots_send(sendreq->peer, sendreq->flat, sendreq->req_send.req_bytes_packed,
+                                 sendreq->req_send.req_base.req_tag, sendreq->seq)) {
+        return false;
+    }
+    mca_pml_spec_send_done(sendreq);
+    return true;
+}
+
 SPEC_HOT void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq,
                                        mca_pml_spec_rtr_t *rtr)
 {
     (void) rtr;
     mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_eager, SENDING);
+    if (sendreq->by_slot && mca_pml_spec_eager_by_slot(sendreq)) {
+        return;
+    }
     if (OPAL_UNLIKELY(!mca_pml_spec_eager_again(sendreq))) {
         wait_for_room(sendreq);
     }

@@ -32,7 +32,8 @@ bool mca_pml_spec_eager_in_one(mca_bml_base_btl_t *bml_btl, const mca_pml_spec_m
                                const void *data, size_t length, uint32_t flags);
 
 /* May a flat message go by the transport's send-immediate, if it has one? Where processors copy, longer ones may, too: their
- * sender does not wait until the receiver has given the packet back, and needs no request. Not with threads: they share no convertor. */
+ * sender does not wait until the receiver has given the packet back, and needs no request. Not where there are threads, which cannot
+ * use one convertor at once. */
 static inline bool mca_pml_spec_eager_immediate(const mca_pml_spec_peer_t *peer, size_t length)
 {
     return length <= MCA_PML_SPEC_TINY
@@ -48,7 +49,7 @@ static inline bool mca_pml_spec_eager_immediate(const mca_pml_spec_peer_t *peer,
 static inline void mca_pml_spec_eager_collect(mca_pml_spec_peer_t *peer, size_t length)
 {
     if (length > MCA_PML_SPEC_TINY && mca_pml_spec_eager_immediate(peer, length)
-        && OPAL_UNLIKELY(0 == ++peer->immediate % MCA_PML_SPEC_COLLECT)) {
+        && OPAL_UNLIKELY(0 == ++mca_pml_spec.immediate % MCA_PML_SPEC_COLLECT)) {
         (void) mca_pml_spec_poll(peer);
     }
 }
@@ -128,7 +129,7 @@ static inline bool mca_pml_spec_goes_unasked(const mca_pml_spec_send_request_t *
 static inline bool mca_pml_spec_eager_probe(const mca_pml_spec_send_request_t *sendreq,
                                             bool has_rtr)
 {
-    return mca_pml_spec_goes_unasked(sendreq, has_rtr) && !sendreq->by_slot
+    return mca_pml_spec_goes_unasked(sendreq, has_rtr)
            && sendreq->req_send.req_bytes_packed <= sendreq->peer->eager_most;
 }
 
@@ -136,6 +137,9 @@ static inline size_t mca_pml_spec_eager_brings(const mca_pml_spec_send_request_t
 {
     return sendreq->req_send.req_bytes_packed;
 }
+
+/* One that is to go by a slot, and has its number. False: there is no room; it goes in packets. It may end the request. */
+bool mca_pml_spec_eager_by_slot(mca_pml_spec_send_request_t *sendreq);
 
 void mca_pml_spec_eager_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr);
 /* The same of a numbered message that `copies`, by the transport that the caller has chosen. */

@@ -4,7 +4,6 @@
 
 #include "../objects/pml_spec_agent.h"
 #include "../services/pml_spec_costs.h"
-#include "../services/pml_spec_slots.h"
 
 enum { NEW, SENDING, WAITING };
 
@@ -57,16 +56,13 @@ bool mca_pml_spec_parts_again(mca_pml_spec_send_request_t *sendreq)
 void mca_pml_spec_parts_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_rtr_t *rtr)
 {
     (void) rtr;
-    if (sendreq->by_slot
-        && mca_pml_spec_slots_send(sendreq->peer, sendreq->flat, sendreq->req_send.req_bytes_packed,
-                                   sendreq->req_send.req_base.req_tag, sendreq->seq)) {
-        mca_pml_spec_send_done(sendreq);
+    sendreq->parts_sent = 0;
+    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_parts, SENDING);
+    if (sendreq->by_slot && mca_pml_spec_eager_by_slot(sendreq)) {
         return;
     }
     MCA_PML_SPEC_COUNT(sent_in_parts);
-    sendreq->parts_sent = 0;
     mca_pml_spec_agent_asks(sendreq->peer->proc);
-    mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_parts, SENDING);
     if (OPAL_UNLIKELY(!mca_pml_spec_parts_again(sendreq))) {
         mca_pml_spec_stage(sendreq, &mca_pml_spec_proto_parts, WAITING);
         mca_pml_spec_send_later(sendreq);

@@ -38,13 +38,12 @@ static inline bool mca_pml_spec_fits_packet(mca_pml_spec_peer_t *peer, size_t le
            || (length <= peer->eager_most && mca_pml_spec_ends_fit(peer, length, true));
 }
 
-/* Does the message go out with its data, if its mode lets it? by_slot: it needs no packet for that. Asked once for each send. */
-static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t length, bool is_flat,
-                                          bool by_slot)
+/* Does the message go out with its data, if its mode lets it? Asked once for each send. */
+static inline bool mca_pml_spec_costs_fit(mca_pml_spec_peer_t *peer, size_t length, bool is_flat)
 {
     return (mca_pml_spec_ends_fit(peer, length, is_flat)
             || (is_flat && spec_ends_tries(&peer->ends, &peer->far, length)))
-           && (OPAL_LIKELY(length <= peer->eager_most) || by_slot
+           && (OPAL_LIKELY(length <= peer->eager_most)
                || mca_pml_spec_copy_has_room(
                    peer, (int32_t) spec_parts_count(length, mca_pml_spec_copy_most(peer))));
 }

@@ -6,12 +6,12 @@
 
 #include "../core/spec_slots.h"
 #include "../objects/pml_spec_agent.h"
+#include "../objects/pml_spec_processors.h"
 #include "../objects/pml_spec_share.h"
 #include "pml_spec_control.h"
 #include "pml_spec_costs.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #define MAGIC UINT64_C(0x706d6c2f736c6f74)
 
@@ -70,21 +70,21 @@ static shared_t *open_mine(void)
     if (OPAL_UNLIKELY(NULL == shared)) {
         return NULL;
     }
-    const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    const uint64_t cache = mca_pml_spec_processors_cache();
     mca_pml_spec_lock(&mca_pml_spec.lock);
     if (0 == mine.units) {
-        spec_slots_open(&mine, shared->word, cache > 0 ? (uint64_t) cache : 0);
+        spec_slots_open(&mine, shared->word, cache);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     return shared;
 }
 
-static void tell(mca_bml_base_endpoint_t *endpoint, uint8_t what)
+static void tell(mca_bml_base_endpoint_t *endpoint, uint8_t what, uint16_t fd, uint32_t pid)
 {
     const mca_pml_spec_slot_hdr_t hdr = {.type = MCA_PML_SPEC_SLOT,
                                          .what = what,
-                                         .fd = (uint16_t) share.fd,
-                                         .pid = share.pid,
+                                         .fd = fd,
+                                         .pid = pid,
                                          .name = mca_pml_spec.my_name};
     mca_pml_spec_control_send(endpoint, NULL, &hdr, sizeof(hdr));
 }
@@ -92,18 +92,17 @@ static void tell(mca_bml_base_endpoint_t *endpoint, uint8_t what)
 /* For peers that are not asked. */
 static mca_pml_spec_slots_of_t none;
 
-void mca_pml_spec_slots_ask(mca_pml_spec_peer_t *peer)
+const mca_pml_spec_slots_of_t *mca_pml_spec_slots_ask(mca_pml_spec_peer_t *peer)
 {
     const uint64_t name = spec_name_of(&peer->proc->super);
     mca_pml_spec_slots_of_t *of =
         name >> 32 == mca_pml_spec_job_id() && NULL != open_mine() ? find_or_add(name) : NULL;
-    if (NULL == of) {
-        of = &none;
-    }
+    of = NULL == of ? &none : of;
     __atomic_store_n(&peer->slots, of, __ATOMIC_RELEASE);
     if (&none != of && 0 == __atomic_exchange_n(&of->is_asked, 1, __ATOMIC_RELAXED)) {
-        tell(peer->endpoint, MCA_PML_SPEC_SLOT_ASKS);
+        tell(peer->endpoint, MCA_PML_SPEC_SLOT_ASKS, (uint16_t) share.fd, share.pid);
     }
+    return of;
 }
 
 /* The process asks whether this one reaches its slots. */
@@ -111,8 +110,8 @@ static void answer(const mca_pml_spec_slot_hdr_t *hdr)
 {
     const opal_process_name_t name = {.jobid = (uint32_t) (hdr->name >> 32),
                                       .vpid = (uint32_t) hdr->name};
-    ompi_proc_t *proc =
-        name.jobid == mca_pml_spec_job_id() ? (ompi_proc_t *) ompi_proc_for_name(name) : NULL;
+    const bool is_ours = name.jobid == mca_pml_spec_job_id() && name.vpid < mca_pml_spec_job_size();
+    ompi_proc_t *proc = is_ours ? (ompi_proc_t *) ompi_proc_for_name(name) : NULL;
     mca_bml_base_endpoint_t *endpoint =
         NULL != proc && OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)
             ? mca_bml_base_get_endpoint(proc)
@@ -124,13 +123,14 @@ static void answer(const mca_pml_spec_slot_hdr_t *hdr)
     }
     const mca_pml_spec_share_of_t *there =
         mca_pml_spec_share_find(&share, &of->there, hdr->name, hdr->pid, hdr->fd);
-    tell(endpoint, NULL != there && NULL != there->at ? MCA_PML_SPEC_SLOT_REACHED
-                                                      : MCA_PML_SPEC_SLOT_NOT_REACHED);
+    tell(endpoint,
+         NULL != there && NULL != there->at ? MCA_PML_SPEC_SLOT_REACHED
+                                            : MCA_PML_SPEC_SLOT_NOT_REACHED,
+         0, 0);
 }
 
-void mca_pml_spec_slots_told(const mca_pml_spec_packet_t *packet)
+void mca_pml_spec_slots_told(const mca_pml_spec_slot_hdr_t *hdr)
 {
-    const mca_pml_spec_slot_hdr_t *hdr = mca_pml_spec_packet_hdr(packet);
     if (MCA_PML_SPEC_SLOT_ASKS == hdr->what) {
         answer(hdr);
         return;
@@ -149,7 +149,7 @@ void mca_pml_spec_slots_told(const mca_pml_spec_packet_t *packet)
 bool mca_pml_spec_slots_send(mca_pml_spec_peer_t *peer, const void *data, size_t length,
                              int32_t tag, uint32_t seq)
 {
-    shared_t *shared = share.mine;
+    shared_t *shared = MCA_PML_SPEC_SEEN(share.mine);
     const uint32_t skip = spec_slots_skip(data);
     mca_pml_spec_lock(&mca_pml_spec.lock);
     const uint32_t unit = spec_slots_take(&mine, skip + length);
@@ -178,33 +178,25 @@ bool mca_pml_spec_slots_send(mca_pml_spec_peer_t *peer, const void *data, size_t
         MCA_PML_SPEC_COUNT(slots);
         return true;
     }
-    spec_slots_give(shared->word, unit);
+    spec_slots_give(&shared->word[unit]);
     return false;
 }
 
-static shared_t *there(const mca_pml_spec_slot_hdr_t *hdr)
+bool mca_pml_spec_slots_find(const mca_pml_spec_slot_hdr_t *hdr, mca_pml_spec_slot_t *slot)
 {
     const mca_pml_spec_slots_of_t *of = find(hdr->name);
-    const mca_pml_spec_share_of_t *its = NULL == of ? NULL : MCA_PML_SPEC_SEEN(of->there);
-    return NULL == its ? NULL : its->at;
-}
-
-const void *mca_pml_spec_slots_find(const mca_pml_spec_slot_hdr_t *hdr)
-{
-    const shared_t *shared = there(hdr);
+    const mca_pml_spec_share_of_t *there = NULL == of ? NULL : MCA_PML_SPEC_SEEN(of->there);
+    shared_t *shared = NULL == there ? NULL : there->at;
     const char *wrong = NULL == shared ? "its sender has told of no slots"
                         : !spec_slots_contains(hdr->at, hdr->length) ? "it names no slot"
-                                                                  : NULL;
+                                                                     : NULL;
     if (OPAL_UNLIKELY(NULL != wrong)) {
         mca_pml_spec_refuse("SLOT", wrong);
-        return NULL;
+        return false;
     }
-    return shared->data + hdr->at;
-}
-
-void mca_pml_spec_slots_give(const mca_pml_spec_slot_hdr_t *hdr)
-{
-    spec_slots_give(there(hdr)->word, hdr->at / SPEC_SLOTS_UNIT);
+    *slot = (mca_pml_spec_slot_t){.data = shared->data + hdr->at,
+                                  .word = &shared->word[hdr->at / SPEC_SLOTS_UNIT]};
+    return true;
 }
 
 void mca_pml_spec_slots_fini(void)

@@ -10,6 +10,8 @@
 #ifndef PML_SPEC_SLOTS_H
 #define PML_SPEC_SLOTS_H
 
+#include "../core/spec_costs.h"
+#include "../core/spec_slots.h"
 #include "../objects/pml_spec_comm.h"
 #include "../objects/pml_spec_endpoint.h"
 #include "../objects/pml_spec_packet.h"
@@ -26,19 +28,16 @@ struct mca_pml_spec_slots_of {
 };
 
 /* Slow path of the next: asks the process, once. */
-void mca_pml_spec_slots_ask(mca_pml_spec_peer_t *peer);
+const mca_pml_spec_slots_of_t *mca_pml_spec_slots_ask(mca_pml_spec_peer_t *peer);
 
 /* May a message from one block, of so many bytes, go to the peer so? */
 static inline bool mca_pml_spec_slots_serve(mca_pml_spec_peer_t *peer, size_t length)
 {
-    if (!peer->one_queue || length < (size_t) mca_pml_spec.slot_min) {
+    if (!peer->one_queue || length < mca_pml_spec.slot_min || length > SPEC_COSTS_IN_PARTS) {
         return false;
     }
     const mca_pml_spec_slots_of_t *of = MCA_PML_SPEC_SEEN(peer->slots);
-    if (OPAL_UNLIKELY(NULL == of)) {
-        mca_pml_spec_slots_ask(peer);
-        return false;
-    }
+    of = OPAL_LIKELY(NULL != of) ? of : mca_pml_spec_slots_ask(peer);
     return MCA_PML_SPEC_SEEN(of->reaches);
 }
 
@@ -47,11 +46,18 @@ bool mca_pml_spec_slots_send(mca_pml_spec_peer_t *peer, const void *data, size_t
                              int32_t tag, uint32_t seq);
 
 /* A SLOT arrived that is no message. */
-void mca_pml_spec_slots_told(const mca_pml_spec_packet_t *packet);
+void mca_pml_spec_slots_told(const mca_pml_spec_slot_hdr_t *hdr);
 
-/* Where a SLOT's data is; NULL: it is refused. The caller gives it back. */
-const void *mca_pml_spec_slots_find(const mca_pml_spec_slot_hdr_t *hdr);
-void mca_pml_spec_slots_give(const mca_pml_spec_slot_hdr_t *hdr);
+/* Data of a message in another process's slots. */
+typedef struct mca_pml_spec_slot {
+    const void *data;
+    spec_slots_word_t *word; /* of its piece */
+} mca_pml_spec_slot_t;
+
+/* Finds what a SLOT names; false: it is refused. The caller takes the data out, and has spec_slots_give set the word back. The header
+ * must be a copy: its sender can change what is in the packet. That it names its own slots, and not another process's, is believed, as is
+ * what an answer says: whoever can send through shared memory can write there what it likes. */
+bool mca_pml_spec_slots_find(const mca_pml_spec_slot_hdr_t *hdr, mca_pml_spec_slot_t *slot);
 
 void mca_pml_spec_slots_fini(void);
 
