@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { TAG = 7, DEEP = 200, MOST = 65536, SLACK = 128 };
+enum { TAG = 7, DEEP = 200, MOST = 65536, SLACK = 128, FILES = 8 };
 
 static char *out, *in;
 
@@ -25,9 +25,9 @@ static void allow_files(bool allowed)
         return;
     }
     (void) getrlimit(RLIMIT_NOFILE, &before);
-    const int lowest = open("/dev/null", O_RDONLY);
-    (void) close(lowest);
-    const struct rlimit none = {.rlim_cur = (rlim_t) lowest, .rlim_max = before.rlim_max};
+    while (open("/dev/null", O_RDONLY) < FILES) { /* these stay open, whatever else is closed */
+    }
+    const struct rlimit none = {.rlim_cur = FILES, .rlim_max = before.rlim_max};
     (void) setrlimit(RLIMIT_NOFILE, &none);
 }
 
@@ -186,6 +186,7 @@ int main(int argc, char **argv)
         if (without == tl.rank) {
             allow_files(false);
         }
+        other_is_there(1);
         /* The first asks, the others find the answer. */
         for (uint64_t i = 0; i < 20 && without >= 0; ++i) {
             if (0 == tl.rank) {
