@@ -193,6 +193,15 @@ static inline bool mca_pml_spec_take_owed(volatile int64_t *owed, uint64_t bytes
 /* The handle of a request, opened if need be: transports that share a message may ask for it in several threads. */
 uint64_t mca_pml_spec_handle_open(spec_handle_table_t *table, void *request, uint64_t *handle);
 
+/* The handle of a send is about to go into a packet. What this thread did with the request comes before what the one does that claims
+ * it for the answer; the order goes through another process, so both say it. */
+static inline uint64_t mca_pml_spec_handle_tell(uint64_t *handle)
+{
+    const uint64_t open = MCA_PML_SPEC_GLANCE(*handle);
+    __atomic_store_n(handle, open, __ATOMIC_RELEASE);
+    return open;
+}
+
 /* Its end, if it is open. The thread that put it into a packet read it before, since an answer has come; but that order is
  * another process's, so both say that they share it (MCA_PML_SPEC_GLANCE). */
 static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_t *handle)

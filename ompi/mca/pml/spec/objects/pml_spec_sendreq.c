@@ -193,6 +193,7 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char
     mca_pml_spec_lock(&mca_pml_spec.lock);
     mca_pml_spec_send_request_t *sendreq = spec_handle_find(&mca_pml_spec.send_handles, handle);
     if (OPAL_LIKELY(NULL != sendreq)) {
+        (void) MCA_PML_SPEC_SEEN(sendreq->handle); /* mca_pml_spec_handle_tell */
         wrong = take(sendreq, packet);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);

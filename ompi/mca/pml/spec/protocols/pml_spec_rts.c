@@ -136,12 +136,14 @@ bool mca_pml_spec_rts_again(mca_pml_spec_send_request_t *sendreq)
             memcpy(packet.key, sendreq->key, packet.hdr.key_len);
             size += packet.hdr.key_len;
         }
+        packet.hdr.s = mca_pml_spec_handle_tell(&sendreq->handle);
         mca_pml_spec_control_send(endpoint, bml_btl, &packet, size);
         return true;
     }
     if (0 != sendreq->ring) {
         packet.hdr.flags |= MCA_PML_SPEC_RTS_RING;
         packet.hdr.addr = sendreq->ring;
+        packet.hdr.s = mca_pml_spec_handle_tell(&sendreq->handle);
         mca_pml_spec_control_send(endpoint, bml_btl, &packet, size);
         return true;
     }
