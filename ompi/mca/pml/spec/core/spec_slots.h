@@ -82,8 +82,9 @@ static inline uint32_t spec_slots_take(spec_slots_t *s, uint64_t bytes)
             at = blocked + s->length[blocked];
             continue;
         }
-        for (uint32_t k = 0; k < n; ++k) {
-            s->piece[at + k] = (uint16_t) (at + 1);
+        for (uint32_t u = at; u < at + n && u < SPEC_SLOTS_UNITS;
+             ++u) { /* compilers know the bound */
+            s->piece[u] = (uint16_t) (at + 1);
         }
         s->length[at] = (uint16_t) n;
         __atomic_store_n(&s->word[at].is_used, 1, __ATOMIC_RELAXED);
