@@ -9,7 +9,8 @@
 # experiment: name, title, program, arguments (list), pairs; processes (2); case => [keys]; value => key whose ratio a / b is
 # taken; digits; variants => [{name, mca => ['KEY VALUE', ...]}]; columns => [{head, key, of => 'a' | 'b' | 'ratio', digits}];
 # bars => sub { (record of a, variant) -> list of {at_most | at_least, name, of | key} }; a bar is for the ratio of the
-# value, or of the key 'of', or for a's own value of 'key'.
+# value, or of the key 'of', or for a's own value of 'key'. again => sub { (cases) -> arguments of a run of these }: a case whose bar lies
+# between the quartiles is measured further, whether it holds or is missed.
 package BenchPairs;
 
 use strict;
@@ -23,12 +24,15 @@ use constant SAME_STATE => 1.5;
 use constant PATIENCE => 2;
 # Fewer equal pairs than this say nothing.
 use constant FEWEST => 3;
+# So many times as many pairs again where the bar lies between the quartiles.
+use constant AGAIN => 2;
 
 our $usage = <<'TEXT';
 How it is measured:
   A pair is one run of each PML in fresh mpirun launches right after each other; which comes first alternates. A ratio is
   always a / b of one pair, so that what changes slowly on the machine cancels; shown are its median over the pairs and
-  its quartiles. 'unsure' beside a verdict: the quartiles lie on both sides of the bar.
+  its quartiles. '?' beside a verdict: the quartiles lie on both sides of the bar. Of parity's rows those are measured further,
+  whether they hold or not, up to three times as often, and all pairs of a row count.
   Within a run every value is the median of many short repetitions; those in which a process lost its processor to another
   program are left out ('noisy': hardly any others, so all are in; such pairs count only if there are no others).
   Virtual processors may be near to each other in one run and far apart in the next. Each run measures at its start and
@@ -135,15 +139,48 @@ sub values_of {
     return map { BenchRun::quantile($_, grep { is_number($_) } @all) } 0.5, 0.25, 0.75;
 }
 
+# What a bar is for, and the bar: (median, first and third quartile, limit).
+sub beside_bar {
+    my ($e, $bar, @pairs) = @_;
+    return (
+        $bar->{key} ? values_of('a', $bar->{key}, @pairs) : ratios($bar->{of} // $e->{value}, @pairs),
+        $bar->{at_most} // $bar->{at_least});
+}
+
+sub is_unsure {
+    my ($middle, $q1, $q3, $limit) = @_;
+    return is_number($middle) && $q1 < $limit && $limit < $q3;
+}
+
+# More pairs of those cases that are not decided by the first ones.
+sub decide {
+    my ($self, $e, $pairs, $of) = @_;
+    return if !$e->{again};
+    for (1 .. AGAIN) {
+        my @open = sort grep {
+            my $variants = $of->{$_};
+            grep {
+                my $name = $_;
+                my ($used) = choose($variants->{$name}, $pairs);
+                grep { is_unsure(beside_bar($e, $_, @$used)) } $e->{bars}->($used->[0]{a}, $name)
+            } keys %$variants
+        } keys %$of;
+        return if !@open;
+        my (undef, $more) = $self->measure({%$e, arguments => [$e->{again}->(@open)]}, $pairs);
+        for my $case (grep { $more->{$_} } @open) {
+            push @{$of->{$case}{$_}}, @{$more->{$case}{$_}} for keys %{$more->{$case}};
+        }
+    }
+}
+
 sub verdict {
     my ($self, $e, $bar, $what, @pairs) = @_;
-    my ($middle, $q1, $q3) = $bar->{key} ? values_of('a', $bar->{key}, @pairs) : ratios($bar->{of} // $e->{value}, @pairs);
-    my $limit = $bar->{at_most} // $bar->{at_least};
+    my ($middle, $q1, $q3, $limit) = beside_bar($e, $bar, @pairs);
     my $name = ($bar->{name} // '') ne '' ? "$bar->{name} " : '';
     return "$name-" if !is_number($middle);
     ++$self->{bars};
     my $holds = defined $bar->{at_most} ? $middle <= $limit : $middle >= $limit;
-    my $unsure = $q1 < $limit && $limit < $q3 ? '?' : '';
+    my $unsure = is_unsure($middle, $q1, $q3, $limit) ? '?' : '';
     push @{$self->{missed}}, "$what: $name" . fixed(4, $middle) . " ($limit)" if !$holds;
     return $name . ($holds ? 'holds' : 'missed') . $unsure;
 }
@@ -166,6 +203,7 @@ sub show {
     my ($of_a, $of_b) = $runner->labels;
     $pairs //= $e->{pairs};
     my ($order, $of) = $self->measure($e, $pairs);
+    $self->decide($e, $pairs, $of);
     my $many = @{$e->{variants}} > 1 || $e->{variants}[0]{name} ne '';
     my (@rows, $section, %remarked);
     for my $case (grouped(@$order)) {

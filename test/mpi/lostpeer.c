@@ -49,9 +49,15 @@ int main(int argc, char **argv)
 
     tl_step("requests that wait for the silent process");
     MPI_Request request[REQUESTS], apart;
-    static const char *const what[REQUESTS] = {
-        "a large receive", "a small receive", "a receive from any source", "a large send", "a synchronous send of nothing",
-        "a send of a type with gaps", "a persistent receive", "a receive with any tag", "a large synchronous send"};
+    static const char *const what[REQUESTS] = {"a large receive",
+                                               "a small receive",
+                                               "a receive from any source",
+                                               "a large send",
+                                               "a synchronous send of nothing",
+                                               "a synchronous send of a type with gaps",
+                                               "a persistent receive",
+                                               "a receive with any tag",
+                                               "a large synchronous send"};
     MPI_Datatype gaps;
     MPI_Type_vector(MIDDLE / 2, 1, 2, MPI_BYTE, &gaps);
     MPI_Type_commit(&gaps);
@@ -60,7 +66,8 @@ int main(int argc, char **argv)
     MPI_Irecv(buf, SMALL, MPI_BYTE, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &request[2]);
     MPI_Isend(buf, LARGE, MPI_BYTE, silent, 4, MPI_COMM_WORLD, &request[3]);
     MPI_Issend(buf, 0, MPI_BYTE, silent, 5, MPI_COMM_WORLD, &request[4]);
-    MPI_Isend(buf, 1, gaps, silent, 6, MPI_COMM_WORLD, &request[5]);
+    MPI_Issend(buf, 1, gaps, silent, 6, MPI_COMM_WORLD,
+               &request[5]); /* another may be packed, and is complete then */
     MPI_Recv_init(buf, MIDDLE, MPI_BYTE, silent, 7, MPI_COMM_WORLD, &request[6]);
     MPI_Start(&request[6]);
     MPI_Irecv(buf, LARGE, MPI_BYTE, silent, MPI_ANY_TAG, MPI_COMM_WORLD, &request[7]);

@@ -247,6 +247,24 @@ static void eager_ends_where_copies_become_dear(void **state)
     assert_int_equal(spec_costs_ends(&unknown, SPEC_BY_FRAGMENTS, false, LEAST, MOST).parts, 0);
 }
 
+/* What goes by slots is written sooner than packets, and a long message in one piece. */
+static void slots_are_measured_apart(void **state)
+{
+    (void) state;
+    const spec_costs_t c = {.known = true, .call_ns = 1300, .single_ps = 68, .copy_ps = 17};
+    spec_ends_t ends = spec_costs_ends(&c, SPEC_BY_SINGLE, true, LEAST, MOST);
+    spec_far_t far = {.skipped = 0};
+    saw(&ends, &far, &far.slots, &c, 40);
+    saw(&ends, &far, &far.out, &c, 40);
+    assert_int_equal(ends.parts, SPEC_COSTS_IN_PARTS);
+    saw(&ends, &far, &far.in, &c, 300); /* packets do not count while there are slots */
+    assert_int_equal(ends.parts, SPEC_COSTS_IN_PARTS);
+    saw(&ends, &far, &far.slots, &c, 300);
+    assert_int_equal(ends.parts, 0);
+    saw(&ends, &far, &far.slots, &c, 60);
+    assert_in_range(ends.parts, 1500000 / 34, 1500000 / 30); /* (1300 + 200) ns, 100 - 68 ps */
+}
+
 static void some_messages_find_out_that_copies_are_cheap_again(void **state)
 {
     (void) state;
@@ -325,6 +343,7 @@ int main(void)
         cmocka_unit_test(copies_that_turn_out_dear_end_fragments),
         cmocka_unit_test(disturbed_copies_change_little),
         cmocka_unit_test(eager_ends_where_copies_become_dear),
+        cmocka_unit_test(slots_are_measured_apart),
         cmocka_unit_test(some_messages_find_out_that_copies_are_cheap_again),
         cmocka_unit_test(receiver_first_wins_where_it_has_better_to_do),
         cmocka_unit_test(one_packet_or_parts_of_one_block),

@@ -137,7 +137,7 @@ static inline SPEC_HOT direct_t send_directly(mca_pml_spec_peer_t *peer, const v
         || (length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length))) {
         return NEEDS_REQUEST;
     }
-    mca_pml_spec_eager_collect(peer, length);
+    mca_pml_spec_eager_collect(peer, length, by_slot);
     if (OPAL_UNLIKELY(opal_lifo_is_empty(&mca_pml_base_send_requests.super))) {
         return NEEDS_REQUEST; /* which may be refused: MPI returns an error as long as no number is taken */
     }

@@ -245,7 +245,7 @@ static bool start_small(mca_pml_spec_send_request_t *sendreq)
     if (length > MCA_PML_SPEC_TINY && mca_btl_ibx_sends_in_place(bml_btl->btl, length)) {
         return false;
     }
-    mca_pml_spec_eager_collect(peer, length);
+    mca_pml_spec_eager_collect(peer, length, false);
     if (!mca_pml_spec_small_number(peer, length, sendreq->req_send.req_base.req_tag, &seq)) {
         return false;
     }
@@ -293,7 +293,10 @@ SPEC_HOT int mca_pml_spec_send_start(mca_pml_spec_send_request_t *sendreq, mca_p
     sendreq->fits = mca_pml_spec_costs_fit(peer, length, sendreq->is_flat)
                     && !(length > peer->eager_most
                          && MCA_PML_BASE_SEND_SYNCHRONOUS == sendreq->req_send.req_send_mode);
-    sendreq->by_slot = sendreq->fits && sendreq->is_flat && mca_pml_spec_slots_serve(peer, length);
+    sendreq->by_slot = sendreq->fits && sendreq->is_flat
+                       && MCA_PML_BASE_SEND_SYNCHRONOUS != sendreq->req_send.req_send_mode
+                       && mca_pml_spec_slots_serve(peer, length);
+    mca_pml_spec_eager_collect(peer, length, sendreq->by_slot);
     if (OPAL_UNLIKELY(sendreq->on_device) && !sendreq->is_flat && !sendreq->fits
         && mca_pml_spec_stages(peer, base->req_datatype, base->req_count, length)) {
         mca_pml_spec_stage_send(sendreq);

@@ -19,16 +19,16 @@
 #include <string.h>
 
 /* A ring has up to so many slots, of so many bytes. */
-enum { SPEC_CICO_SLOTS = 64, SPEC_CICO_SLOT = 32768 };
+enum { SPEC_CICO_SLOTS = 32, SPEC_CICO_SLOT = 32768 };
 
 /* How many of them are used, by the bytes of the cache that a processor has for itself (its second); 0: not known. A line that is
  * still in that cache of either processor when its turn comes again is dearer to write than one that has gone to the cache which they
- * share: so all slots together are as large as that cache, and larger ones do not gain.
+ * share: so all slots together are as large as that cache, within bounds, and larger ones do not gain.
  *
  * Gain: compare --mode parity --btl none --rows pingpong,sendrecv,bandwidth. */
 static inline uint32_t spec_cico_slots(uint64_t cache)
 {
-    const uint64_t n = 0 == cache ? SPEC_CICO_SLOTS / 2 : cache / SPEC_CICO_SLOT;
+    const uint64_t n = 0 == cache ? SPEC_CICO_SLOTS : cache / SPEC_CICO_SLOT;
     return (uint32_t) (n < 8 ? 8 : n > SPEC_CICO_SLOTS ? SPEC_CICO_SLOTS : n);
 }
 

@@ -79,7 +79,8 @@ typedef struct spec_copies {
 
 /* Of one peer. Threads: any; an update that another undoes costs a copy's worth. */
 typedef struct spec_far {
-    spec_copies_t in;  /* what is sent to it */
+    spec_copies_t in;    /* what is sent to it, in packets */
+    spec_copies_t slots; /* and in slots, which are written sooner (core/spec_slots.h) */
     spec_copies_t out; /* what comes from it; that its own take as long is assumed */
     uint32_t skipped, untried;
     uint32_t busy; /* messages for which it is taken for certain that others come the other way */
@@ -122,15 +123,17 @@ static inline uint64_t spec_costs_meet(uint64_t more, uint64_t ps, uint64_t fixe
 }
 
 /* Where a message from one block is no dearer by two copies, which take `both` ps for each byte and wait so long for their first
- * lines, than by a single copy. */
+ * lines, than by a single copy. whole: a longer one goes as one piece, too, so that its copies do not overlap. */
 static inline void spec_costs_meets(spec_ends_t *ends, const spec_costs_t *c, uint64_t first,
-                                    uint64_t both, uint64_t least, uint64_t most)
+                                    uint64_t both, bool whole, uint64_t least, uint64_t most)
 {
     const uint64_t call = (uint64_t) c->call_ns + 2 * SPEC_COSTS_PACKET_NS;
     const uint64_t alone = spec_costs_meet(first, both, call, c->single_ps, most);
     /* Of a message in parts the first is copied by one end, the last by the other, all others by both at the same time. */
-    const uint64_t parts = spec_costs_meet(first + SPEC_COSTS_PACKET_NS, both * 3 / 4, call,
-                                           c->single_ps, SPEC_COSTS_IN_PARTS);
+    const uint64_t parts =
+        whole ? spec_costs_meet(first, both, call, c->single_ps, SPEC_COSTS_IN_PARTS)
+              : spec_costs_meet(first + SPEC_COSTS_PACKET_NS, both * 3 / 4, call, c->single_ps,
+                                SPEC_COSTS_IN_PARTS);
     __atomic_store_n(&ends->alone, alone > least ? alone : least, __ATOMIC_RELAXED);
     __atomic_store_n(&ends->parts, ends->in_parts && parts > most ? parts : 0, __ATOMIC_RELAXED);
 }
@@ -158,9 +161,9 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
         ends.parts = in_parts ? SPEC_COSTS_IN_PARTS : 0;
     } else if (c->known) {
         const uint64_t copy = (uint64_t) c->copy_ps * SPEC_COSTS_FAR;
-        spec_costs_meets(&ends, c, 0, 2 * c->copy_ps, least, most);
+        spec_costs_meets(&ends, c, 0, 2 * c->copy_ps, false, least, most);
         ends.hope = spec_ends_last(&ends);
-        spec_costs_meets(&ends, c, 2 * SPEC_COSTS_FIRST_NS, 2 * copy, least, most);
+        spec_costs_meets(&ends, c, 2 * SPEC_COSTS_FIRST_NS, 2 * copy, false, least, most);
         ends.follows = true;
         ends.either = spec_costs_meet(c->call_ns, c->single_ps, SPEC_COSTS_ASK * SPEC_COSTS_ASK_NS,
                                       0, UINT32_MAX);
@@ -206,9 +209,11 @@ static inline void spec_copies_saw(spec_copies_t *copies, const spec_costs_t *c,
 static inline void spec_ends_follow(spec_ends_t *ends, const spec_far_t *f, const spec_costs_t *c,
                                     uint64_t least, uint64_t most)
 {
-    if (ends->follows && spec_copies_known(&f->in)) {
+    const bool by_slot = spec_copies_known(&f->slots);
+    const spec_copies_t *in = by_slot ? &f->slots : &f->in;
+    if (ends->follows && spec_copies_known(in)) {
         spec_costs_meets(ends, c, spec_copies_known(&f->out) ? 0 : SPEC_COSTS_FIRST_NS,
-                         spec_copies_ps(&f->in, c) + spec_copies_ps(&f->out, c), least, most);
+                         spec_copies_ps(in, c) + spec_copies_ps(&f->out, c), by_slot, least, most);
     }
 }
 

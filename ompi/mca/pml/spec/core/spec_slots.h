@@ -95,6 +95,12 @@ static inline uint32_t spec_slots_take(spec_slots_t *s, uint64_t bytes)
     return SPEC_SLOTS_UNITS;
 }
 
+/* The data is there. The receiver learns that from a packet; this is for the owner's next thread that writes there. */
+static inline void spec_slots_filled(spec_slots_word_t *word)
+{
+    __atomic_store_n(&word->is_used, 1, __ATOMIC_RELEASE);
+}
+
 /* The receiver has taken the data out of the piece of this word; or the owner, which has told nobody of it. */
 static inline void spec_slots_give(spec_slots_word_t *word)
 {

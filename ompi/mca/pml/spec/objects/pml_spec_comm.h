@@ -37,6 +37,8 @@ typedef struct mca_pml_spec_peer {
     spec_mover_t mover;
     bool
         one_queue; /* its only transport is shared memory, in a job that does not outlive processes */
+    volatile int32_t
+        slots_wait; /* so many messages do without slots: the transport refused one's packet */
     struct mca_pml_spec_slots_of *slots; /* its process: pml_spec_slots.h; NULL: not asked yet */
     spec_ends_t ends; /* pml_spec_costs.h */
     bool ends_known;

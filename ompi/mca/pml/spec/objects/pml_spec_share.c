@@ -22,13 +22,17 @@ static void *map(int fd, const mca_pml_spec_share_t *share)
 
 /* ---- of this process ---- */
 
-/* Its pages are there from now on. A signal may come in between. */
+/* Its pages are there from now on. A signal that comes in between undoes what one call has done: so it is asked for in pieces. */
 static bool reserve(int fd, size_t size)
 {
-    int rc;
-    do {
-        rc = posix_fallocate(fd, 0, (off_t) size);
-    } while (EINTR == rc);
+    enum { PIECE = 1 << 16, SIGNALS = 100 };
+    int rc = 0;
+    unsigned signals = 0;
+    for (size_t at = 0; at < size && 0 == rc; at += PIECE) {
+        do {
+            rc = posix_fallocate(fd, (off_t) at, (off_t) (size - at < PIECE ? size - at : PIECE));
+        } while (EINTR == rc && ++signals < SIGNALS);
+    }
     return 0 == rc;
 }
 

@@ -45,11 +45,15 @@ static inline bool mca_pml_spec_eager_immediate(const mca_pml_spec_peer_t *peer,
  * so many of those longer messages it is polled: more often costs more than it brings (compare --mode parity --rows rate). */
 #define MCA_PML_SPEC_COLLECT 64u
 
-/* Before such a message gets its number: a callback below the poll must not wait for what is behind it. */
-static inline void mca_pml_spec_eager_collect(mca_pml_spec_peer_t *peer, size_t length)
+/* Before such a message, or one that goes by a slot, gets its number: a callback below the poll must not wait for what is behind it.
+ * A program that only sends, and never waits, serves others' requests thus, too. */
+static inline void mca_pml_spec_eager_collect(mca_pml_spec_peer_t *peer, size_t length,
+                                              bool by_slot)
 {
-    if (length > MCA_PML_SPEC_TINY && mca_pml_spec_eager_immediate(peer, length)
-        && OPAL_UNLIKELY(0 == ++mca_pml_spec.immediate % MCA_PML_SPEC_COLLECT)) {
+    if (length > MCA_PML_SPEC_TINY && (by_slot || mca_pml_spec_eager_immediate(peer, length))
+        && OPAL_UNLIKELY((uint32_t) mca_pml_spec_add32(&mca_pml_spec.immediate, 1)
+                             % MCA_PML_SPEC_COLLECT
+                         == 0)) {
         (void) mca_pml_spec_poll(peer);
     }
 }

@@ -517,7 +517,7 @@ static bool write_jointly(mca_pml_spec_send_request_t *sendreq, const mca_pml_sp
     if (sendreq->sends_fragments) {
         spec_claim_send(&sendreq->joint.claim);
     }
-    match.s = MCA_PML_SPEC_GLANCE(sendreq->handle);
+    match.s = mca_pml_spec_handle_tell(&sendreq->handle);
     match.addr = (uint64_t) (uintptr_t) sendreq->flat;
     mca_pml_spec_control_send(sendreq->peer->endpoint, NULL, &match, sizeof(match));
     mca_pml_spec_joint_send(sendreq);

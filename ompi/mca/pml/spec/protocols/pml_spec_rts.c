@@ -86,6 +86,7 @@ static bool send_with_data(mca_pml_spec_send_request_t *sendreq, mca_bml_base_bt
         mca_pml_spec_send_faulty(sendreq);
         return true;
     }
+    (void) mca_pml_spec_handle_tell(&sendreq->handle);
     const bool is_less = data < sendreq->first;
     if (OPAL_UNLIKELY(is_less)) {
         mca_pml_spec_flow_brings(peer, sendreq->first, data);

@@ -164,9 +164,10 @@ bool mca_pml_spec_slots_send(mca_pml_spec_peer_t *peer, const void *data, size_t
                                    .length = (uint32_t) length,
                                    .match =
                                        mca_pml_spec_match_hdr(MCA_PML_SPEC_EAGER, peer, tag, seq)};
-    const uint64_t begin = mca_pml_spec_costs_begin(peer, &peer->far.in, length);
+    const uint64_t begin = mca_pml_spec_costs_begin(peer, &peer->far.slots, length);
     memcpy(shared->data + hdr.at, data, length);
-    mca_pml_spec_costs_end(peer, &peer->far.in, begin, length);
+    mca_pml_spec_costs_end(peer, &peer->far.slots, begin, length);
+    spec_slots_filled(&shared->word[unit]);
     mca_bml_base_btl_t *bml_btl = mca_pml_spec_next_btl(&peer->endpoint->btl_eager);
     mca_pml_spec_agent_asks(peer->proc);
     if (OPAL_LIKELY(NULL != bml_btl->btl->btl_sendi)
@@ -179,6 +180,7 @@ bool mca_pml_spec_slots_send(mca_pml_spec_peer_t *peer, const void *data, size_t
         return true;
     }
     spec_slots_give(&shared->word[unit]);
+    __atomic_store_n(&peer->slots_wait, MCA_PML_SPEC_SLOTS_WAIT, __ATOMIC_RELAXED);
     return false;
 }
 
@@ -189,7 +191,8 @@ bool mca_pml_spec_slots_find(const mca_pml_spec_slot_hdr_t *hdr, mca_pml_spec_sl
     shared_t *shared = NULL == there ? NULL : there->at;
     const char *wrong = NULL == shared ? "its sender has told of no slots"
                         : !spec_slots_contains(hdr->at, hdr->length) ? "it names no slot"
-                                                                     : NULL;
+                        : hdr->length > SPEC_COSTS_IN_PARTS ? "so long a message needs an RTS"
+                                                            : NULL;
     if (OPAL_UNLIKELY(NULL != wrong)) {
         mca_pml_spec_refuse("SLOT", wrong);
         return false;

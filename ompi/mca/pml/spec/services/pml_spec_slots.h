@@ -27,6 +27,10 @@ struct mca_pml_spec_slots_of {
     uint32_t is_asked;
 };
 
+/* After a packet that the transport refused, whose data was copied in vain, so many messages go without: it has no room before the
+ * receiver comes. */
+#define MCA_PML_SPEC_SLOTS_WAIT 32
+
 /* Slow path of the next: asks the process, once. */
 const mca_pml_spec_slots_of_t *mca_pml_spec_slots_ask(mca_pml_spec_peer_t *peer);
 
@@ -34,6 +38,10 @@ const mca_pml_spec_slots_of_t *mca_pml_spec_slots_ask(mca_pml_spec_peer_t *peer)
 static inline bool mca_pml_spec_slots_serve(mca_pml_spec_peer_t *peer, size_t length)
 {
     if (!peer->one_queue || length < mca_pml_spec.slot_min || length > SPEC_COSTS_IN_PARTS) {
+        return false;
+    }
+    if (OPAL_UNLIKELY(MCA_PML_SPEC_GLANCE(peer->slots_wait) > 0)) {
+        (void) mca_pml_spec_add32(&peer->slots_wait, -1);
         return false;
     }
     const mca_pml_spec_slots_of_t *of = MCA_PML_SPEC_SEEN(peer->slots);
