@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { TAG = 7, DEEP = 200, MOST = 65536, SLACK = 128, FILES = 8 };
+enum { TAG = 7, DEEP = 200, MOST = 65536, SLACK = 128, FILES = 8, LINE = 64 };
 
 static char *out, *in;
 
@@ -95,15 +95,19 @@ static void flood(size_t n, bool counts)
 {
     static MPI_Request request[DEEP];
     const long long before = tl_pvar("pml_spec_slots");
-    char *each = tl_memory(DEEP * n);
+    char *memory = tl_memory((DEEP + 1) * (n / LINE + 2) * LINE), *each[DEEP];
+    /* Each begins elsewhere in its line than the one before, and ends in another. */
+    for (int i = 0; i < DEEP; ++i) {
+        each[i] = memory + LINE - (uintptr_t) memory % LINE + (size_t) i * ((n / LINE + 2) * LINE)
+                  + (i % 2 == 0 ? 48 : 0);
+    }
     if (0 == tl.rank) {
         for (int i = 0; i < DEEP; ++i) {
-            tl_fill(each + (size_t) i * n, n, tl_key(70, 0, 1, TAG, (uint64_t) i));
+            tl_fill(each[i], n, tl_key(70, 0, 1, TAG, (uint64_t) i));
         }
         tl_hear(1); /* from now on it calls nothing */
         for (int i = 0; i < DEEP; ++i) {
-            MPI_Isend(each + (size_t) i * n, (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD,
-                      &request[i]);
+            MPI_Isend(each[i], (int) n, MPI_BYTE, 1, TAG, MPI_COMM_WORLD, &request[i]);
         }
         const long long by_slots = tl_pvar("pml_spec_slots") - before;
         CHECK(!counts || (0 < by_slots && by_slots < DEEP),
@@ -118,7 +122,7 @@ static void flood(size_t n, bool counts)
             verify(in, n, (uint64_t) i);
         }
     }
-    tl_memory_free(each);
+    tl_memory_free(memory);
 }
 
 /* The memory is whole: none of it was lost by what was refused, had no room, or was cut off. */
@@ -232,6 +236,8 @@ int main(int argc, char **argv)
             allow_files(true);
         }
         lengths_and_places();
+        flood(2 * 4096, must && without < 0);
+        all_again(100, must && without < 0);
         flood(3000, must && without < 0);
         all_again(100, must && without < 0);
         flood(MOST, must && without < 0);
