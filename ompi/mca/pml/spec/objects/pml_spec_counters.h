@@ -11,7 +11,7 @@
 #define MCA_PML_SPEC_COUNTERS(X)                                                                   \
     X(sent_eager, "messages sent with their data at once")                                         \
     X(sent_in_parts, "messages sent unasked that were longer than a packet")                       \
-    X(slots, "messages sent with their data at once, in memory that both map (pml_spec_slot_min)") \
+    X(slots, "messages sent at once, in memory that both map (pml_spec_slot_min)")                 \
     X(gathered, "messages that waited for others to leave with (pml_spec_gather)")                 \
     X(sent_rts, "messages announced by RTS (sender first)")                                        \
     X(sent_rtr, "messages written into a buffer offered by an RTR (receiver first)")               \
