@@ -94,8 +94,7 @@ typedef struct mca_pml_spec_module {
     opal_free_list_t ranges;      /* mca_pml_spec_range_t */
     opal_free_list_t late_copies; /* mca_pml_spec_device_late_t */
     opal_convertor_t bytes;       /* single-threaded use: a block of bytes to be sent */
-    volatile int32_t
-        immediate; /* longer messages by send-immediate, or by slot: pml_spec_eager.h */
+    uint32_t immediate; /* longer messages by send-immediate, or by slot: pml_spec_eager.h */
     opal_free_list_t rtrs;        /* mca_pml_spec_rtr_t */
 
     /* Protects handles, store, retry, lost, parked, early_hellos, the slots of the table of communicators and those for data

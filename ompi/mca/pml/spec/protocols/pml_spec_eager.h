@@ -50,10 +50,13 @@ static inline bool mca_pml_spec_eager_immediate(const mca_pml_spec_peer_t *peer,
 static inline void mca_pml_spec_eager_collect(mca_pml_spec_peer_t *peer, size_t length,
                                               bool by_slot)
 {
-    if (length > MCA_PML_SPEC_TINY && (by_slot || mca_pml_spec_eager_immediate(peer, length))
-        && OPAL_UNLIKELY((uint32_t) mca_pml_spec_add32(&mca_pml_spec.immediate, 1)
-                             % MCA_PML_SPEC_COLLECT
-                         == 0)) {
+    if (length <= MCA_PML_SPEC_TINY || !(by_slot || mca_pml_spec_eager_immediate(peer, length))) {
+        return;
+    }
+    const uint32_t n = OPAL_UNLIKELY(mca_pml_spec.threaded)
+                           ? __atomic_add_fetch(&mca_pml_spec.immediate, 1, __ATOMIC_RELAXED)
+                           : ++mca_pml_spec.immediate;
+    if (OPAL_UNLIKELY(0 == n % MCA_PML_SPEC_COLLECT)) {
         (void) mca_pml_spec_poll(peer);
     }
 }
