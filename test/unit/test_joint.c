@@ -130,6 +130,21 @@ static void the_last_of_those_that_begin_together_goes_first(void **state)
     assert_false(spec_joint_stacks(true, false, true, START, START));
 }
 
+static void an_exchange_is_left_to_its_receivers(void **state)
+{
+    (void) state;
+    const uint64_t copy = 5000, since = 100;
+    /* Nothing comes from others: who waits moves it. */
+    assert_false(spec_joint_leaves(false, false, since, copy, since));
+    assert_true(spec_joint_leaves(false, true, since, copy, since + copy - 1));
+    assert_false(spec_joint_leaves(false, true, since, copy, since + copy));
+    /* It has enough to do. */
+    assert_true(spec_joint_leaves(true, false, since, copy, since + SPEC_JOINT_LEAVE_MOST - 1));
+    assert_false(spec_joint_leaves(true, true, since, copy, since + SPEC_JOINT_LEAVE_MOST));
+    /* However large it is. */
+    assert_false(spec_joint_leaves(false, true, since, UINT64_MAX, since + SPEC_JOINT_LEAVE_MOST));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +155,7 @@ int main(void)
         cmocka_unit_test(the_time_of_own_fragments_is_not_counted),
         cmocka_unit_test(calls_that_follow_each_other_are_of_a_wait),
         cmocka_unit_test(pieces_let_both_ends_copy),
+        cmocka_unit_test(an_exchange_is_left_to_its_receivers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,6 +107,12 @@ static inline uint64_t spec_copies_ps(const spec_copies_t *copies, const spec_co
                                      : (uint64_t) c->copy_ps * SPEC_COSTS_FAR;
 }
 
+/* A single copy of so many bytes, in caches of this processor, nanoseconds. */
+static inline uint64_t spec_costs_single_ns(const spec_costs_t *c, uint64_t bytes)
+{
+    return c->call_ns + bytes * c->single_ps / 1000;
+}
+
 /* Where a packet that costs `more` and `ps` for each byte is no dearer than another way that costs `fixed` and `other_ps`: up to
  * this many bytes, of `most`. */
 static inline uint64_t spec_costs_meet(uint64_t more, uint64_t ps, uint64_t fixed,
@@ -172,7 +178,7 @@ static inline spec_ends_t spec_costs_ends(const spec_costs_t *c, spec_mover_t mo
         ends.pipeline = spec_costs_meet(2 * SPEC_COSTS_FIRST_NS,
                                         copy + UINT64_C(2000) * SPEC_COSTS_PACKET_NS / most,
                                         c->call_ns, c->single_ps / 2, UINT64_MAX);
-        ends.patience = c->call_ns + c->single_ps * most / 1000;
+        ends.patience = spec_costs_single_ns(c, most);
     }
     return ends;
 }

@@ -28,22 +28,23 @@ static uint64_t idle_since;
 /* Of this thread's calls of progress that come to messages to be got, and to be put. */
 static _Thread_local spec_pace_t pace[2];
 
-/* A process that waits for large messages leaves those that it sends to their receivers for so long, nanoseconds: in an exchange
- * the other one is about to come; and while it gets pieces: for ever would be too long below a callback of such a piece. */
-#define LEAVE_NS      UINT64_C(2000)
-#define LEAVE_GETS_NS UINT64_C(1000000)
-/* And an agent that has no processor of its own leaves all of them for so long: if no end waits till then, both compute. */
+/* An agent that has no processor of its own leaves all pieces to the ends for so long, nanoseconds: if none waits till then, both
+ * compute. */
 #define LEAVE_AGENT_NS UINT64_C(1000000)
 
+/* core/spec_joint.h */
 static bool leaves_put(mca_pml_spec_joint_t *joint)
 {
     const bool gets = MCA_PML_SPEC_SEEN(joints[false]) > 0;
-    if (!gets && 0 == MCA_PML_SPEC_SEEN(mca_pml_spec.offers)) {
+    const bool offers = MCA_PML_SPEC_SEEN(mca_pml_spec.offers) > 0;
+    if (!gets && !offers) {
         return false;
     }
     const uint64_t now = spec_now();
     joint->left_since = 0 == joint->left_since ? now : joint->left_since;
-    return now - joint->left_since < (gets ? LEAVE_GETS_NS : LEAVE_NS);
+    return spec_joint_leaves(
+        gets, offers, joint->left_since,
+        SPEC_COSTS_FAR * spec_costs_single_ns(&mca_pml_spec.costs, joint->length), now);
 }
 
 /* By which pieces are moved; NULL: not by a processor, or there are several, or one that cannot put and get any piece. */
