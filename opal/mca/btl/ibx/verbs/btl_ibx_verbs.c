@@ -42,83 +42,144 @@ static const char *refuse_after(const char *text)
 }
 
 static const spec_parameter_t parameters[] = {
-    SPEC_WORDS("rc_after", 4, P(rc_after), "0", .refuse = refuse_after,
-               .help = "A peer over InfiniBand or RoCE is reached by datagrams, which need no memory of its own, until "
-                       "this many messages, puts and gets have gone there; then it gets a connection. 0 means connections "
-                       "from the first message on, and no datagrams, which are slower and not yet proven on real "
-                       "adapters; 4294967295 means datagrams only; auto means 64 in jobs of so many processes that connections "
-                       "to all would take more than 128 MB of each, at 256 KB a connection, and else 0. Must be the same in "
-                       "the whole job. Unit: messages, auto or a number from 0 to 4294967295, default 0."),
+    SPEC_WORDS(
+        "rc_after", 4, P(rc_after), "0", .refuse = refuse_after,
+        .help = "A peer over InfiniBand or RoCE is reached by datagrams, which need no memory of "
+                "its own, until "
+                "this many messages, puts and gets have gone there; then it gets a connection. 0 "
+                "means connections "
+                "from the first message on, and no datagrams, which are slower and not yet proven "
+                "on real "
+                "adapters; 4294967295 means datagrams only; auto means 64 in jobs of so many "
+                "processes that connections "
+                "to all would take more than 128 MB of each, at 256 KB a connection, and else 0. "
+                "Must be the same in "
+                "the whole job. Unit: messages, auto or a number from 0 to 4294967295, default 0."),
     SPEC_NUMBER("max_rc", 4, P(max_rc), VB_CONNECTIONS_MOST, 0, 65536,
-                .help = "A process has at most this many connections on one port; peers that come later stay with "
-                        "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: connections, range 0 to "
+                .help = "A process has at most this many connections on one port; peers that come "
+                        "later stay with "
+                        "datagrams. The parameter has no effect if btl_ibx_rc_after is 0. Unit: "
+                        "connections, range 0 to "
                         "65536, default 64."),
     SPEC_CHOICE("connect", 9, P(connect), VB_CONNECT_AUTO, ways,
-                .help = "Two ports of adapters are connected by datagrams, which exist on InfiniBand and RoCE, or by rdma_cm, "
-                        "which needs an IPv4 address on both: auto, by datagrams but for iWARP, and ports without an IPv4 address "
-                        "are used if no port of the host has one or if btl_ibx_if_include names them; datagrams, the same, and such "
-                        "ports are always used; cm, by rdma_cm, and such ports are not used. Must be the same in the whole job. "
+                .help = "Two ports of adapters are connected by datagrams, which exist on "
+                        "InfiniBand and RoCE, or by rdma_cm, "
+                        "which needs an IPv4 address on both: auto, by datagrams but for iWARP, "
+                        "and ports without an IPv4 address "
+                        "are used if no port of the host has one or if btl_ibx_if_include names "
+                        "them; datagrams, the same, and such "
+                        "ports are always used; cm, by rdma_cm, and such ports are not used. Must "
+                        "be the same in the whole job. "
                         "No unit, one of auto, cm, datagrams, default auto."),
-    SPEC_NUMBER("service_level", 9, P(service_level), 0, 0, 15,
-                .help = "Datagrams of an adapter (btl_ibx_rc_after), and connections that datagrams make (btl_ibx_connect), "
-                        "have this service level. That of connections by rdma_cm the subnet's manager tells, which "
-                        "InfiniBand asks with btl_ibx_traffic_class. No unit, range 0 to 15, default 0."),
-    SPEC_NUMBER("traffic_class", 4, P(traffic_class), 0, 0, 255,
-                .help = "Packets of an adapter have this traffic class, over RoCE the byte of IP with DSCP and ECN: 106 "
-                        "is DSCP 26, by which many networks know RoCE. No unit, range 0 to 255, default 0."),
+    SPEC_NUMBER(
+        "service_level", 9, P(service_level), 0, 0, 15,
+        .help = "Datagrams of an adapter (btl_ibx_rc_after), and connections that datagrams make "
+                "(btl_ibx_connect), "
+                "have this service level. That of connections by rdma_cm the subnet's manager "
+                "tells, which "
+                "InfiniBand asks with btl_ibx_traffic_class. No unit, range 0 to 15, default 0."),
+    SPEC_NUMBER(
+        "traffic_class", 4, P(traffic_class), 0, 0, 255,
+        .help =
+            "Packets of an adapter have this traffic class, over RoCE the byte of IP with DSCP and "
+            "ECN: 106 "
+            "is DSCP 26, by which many networks know RoCE. No unit, range 0 to 255, default 0."),
     SPEC_NUMBER("verbs_max_send_size", 9, P(max_send_size), 8192, 1024, 1 << 20,
-                .help = "The registered buffers for an adapter have this size, which is that of the longest fragment of a "
-                        "message and of the longest message that is sent without being announced, and must be the same in "
-                        "the whole job (for UDP: btl_ibx_max_send_size and btl_ibx_eager_limit). Unit: bytes, range 1K to "
+                .help = "The registered buffers for an adapter have this size, which is that of "
+                        "the longest fragment of a "
+                        "message and of the longest message that is sent without being announced, "
+                        "and must be the same in "
+                        "the whole job (for UDP: btl_ibx_max_send_size and btl_ibx_eager_limit). "
+                        "Unit: bytes, range 1K to "
                         "1M, default 8K."),
     SPEC_NUMBER("verbs_ack_timeout", 9, P(ack_timeout), VB_ACK_TIMEOUT, 0, 31,
-                .help = "An adapter sends a packet again that has not been acknowledged for 4.096 us * 2^n, where n is this "
-                        "parameter (InfiniBand and RoCE): 17 means 0.54 s; 0 means the time of the driver. Unit: exponent, "
+                .help = "An adapter sends a packet again that has not been acknowledged for 4.096 "
+                        "us * 2^n, where n is this "
+                        "parameter (InfiniBand and RoCE): 17 means 0.54 s; 0 means the time of the "
+                        "driver. Unit: exponent, "
                         "range 0 to 31, default 17."),
     SPEC_NUMBER("verbs_retries", 9, P(retries), VB_RETRIES, 0, 7,
-                .help = "An adapter sends a packet that is not acknowledged this many times again (InfiniBand and RoCE); "
+                .help = "An adapter sends a packet that is not acknowledged this many times again "
+                        "(InfiniBand and RoCE); "
                         "then the connection breaks. Unit: times, range 0 to 7, default 7."),
-    SPEC_NUMBER("verbs_resume_timeout", 9, P(resume_timeout_ms), 0, 0, INT_MAX,
-                .help = "A connection that breaks in use is made again, and goes on where it was; a peer that has given no "
-                        "answer for this time then counts as lost, and so does one whose connections break nine times in a row, each "
-                        "sooner than that. 0 means that a peer is lost when its connection breaks. 30000 is a good value to try. Not over iWARP, and not with btl_ibx_rc_after: there a peer whose "
-                        "connection breaks is lost. Must be 0, or not 0, in the whole job. Unit: milliseconds, range 0 to "
-                        "2147483647, default 0."),
+    SPEC_NUMBER(
+        "verbs_resume_timeout", 9, P(resume_timeout_ms), 0, 0, INT_MAX,
+        .help =
+            "A connection that breaks in use is made again, and goes on where it was; a peer that "
+            "has given no "
+            "answer for this time then counts as lost, and so does one whose connections break "
+            "nine times in a row, each "
+            "sooner than that. 0 means that a peer is lost when its connection breaks. 30000 is a "
+            "good value to try. Not over iWARP, and not with btl_ibx_rc_after: there a peer whose "
+            "connection breaks is lost. Must be 0, or not 0, in the whole job. Unit: milliseconds, "
+            "range 0 to "
+            "2147483647, default 0."),
     SPEC_SWITCH("verbs_failover", 9, P(failover), true,
-                .help = "A connection that breaks in use goes on by another port (adapter) of the process that reaches the peer, as "
-                        "messages there, until its own network carries again, which is tried from time to time. The parameter has no effect if "
-                        "btl_ibx_verbs_resume_timeout is 0. Must be the same in the whole job. No unit, 0 or 1, default 1."),
+                .help = "A connection that breaks in use goes on by another port (adapter) of the "
+                        "process that reaches the peer, as "
+                        "messages there, until its own network carries again, which is tried from "
+                        "time to time. The parameter has no effect if "
+                        "btl_ibx_verbs_resume_timeout is 0. Must be the same in the whole job. No "
+                        "unit, 0 or 1, default 1."),
     SPEC_CHOICE("verbs_dmabuf", 9, P(dmabuf), VB_OFF, choices,
-                .help = "An adapter reads and writes the memory of an accelerator (GPU) by itself if the accelerator's library "
-                        "gives out dma-bufs (CUDA, ROCm) and adapter and kernel take them, with Open MPI 5.0 and 6.0. It was "
-                        "never tried with a real accelerator: auto uses it if it can, off never. No unit, one of auto, off, "
+                .help = "An adapter reads and writes the memory of an accelerator (GPU) by itself "
+                        "if the accelerator's library "
+                        "gives out dma-bufs (CUDA, ROCm) and adapter and kernel take them, with "
+                        "Open MPI 5.0 and 6.0. It was "
+                        "never tried with a real accelerator: auto uses it if it can, off never. "
+                        "No unit, one of auto, off, "
                         "default off."),
     SPEC_CHOICE("verbs_relaxed_ordering", 9, P(relaxed), VB_OFF, choices,
-                .help = "An adapter may write messages, and the memory of puts and gets that is no window of MPI, in any order "
-                        "(relaxed ordering of PCI Express), which some processors need for the full bandwidth. It was never "
-                        "measured on a real adapter: auto, where adapter and kernel can; off, never. No unit, one of auto, off, "
+                .help = "An adapter may write messages, and the memory of puts and gets that is no "
+                        "window of MPI, in any order "
+                        "(relaxed ordering of PCI Express), which some processors need for the "
+                        "full bandwidth. It was never "
+                        "measured on a real adapter: auto, where adapter and kernel can; off, "
+                        "never. No unit, one of auto, off, "
                         "default off."),
     SPEC_CHOICE("verbs_atomics_by", 9, P(atomics), VB_ATOMICS_AUTO, atomics,
-                .help = "Atomic operations on the memory of this process are done by its adapter, and it need not call MPI for "
-                        "them; or they are messages, which it answers when it calls MPI: auto, by the adapter if it can, if all "
-                        "peers are reached by connections, and if this process uses one device only or the adapter's are atomic "
-                        "with the processor's; adapter, also with several devices, of which no two may be used for one word; "
+                .help = "Atomic operations on the memory of this process are done by its adapter, "
+                        "and it need not call MPI for "
+                        "them; or they are messages, which it answers when it calls MPI: auto, by "
+                        "the adapter if it can, if all "
+                        "peers are reached by connections, and if this process uses one device "
+                        "only or the adapter's are atomic "
+                        "with the processor's; adapter, also with several devices, of which no two "
+                        "may be used for one word; "
                         "messages. Each process "
-                        "chooses for its own memory, and others obey. No unit, one of auto, adapter, messages, default auto."),
+                        "chooses for its own memory, and others obey. No unit, one of auto, "
+                        "adapter, messages, default auto."),
+    SPEC_NUMBER("verbs_bulk_min", 9, P(bulk_min), 1 << 20, 0, UINT32_MAX,
+                .help = "A process to which a put or get of at least this size goes over "
+                        "InfiniBand or RoCE gets a second "
+                        "connection, which takes all puts and gets from then on, so that small "
+                        "messages do not wait behind "
+                        "them. The first transfer of sixteen times this size waits until that is "
+                        "there, a second at most. 0 means one "
+                        "connection for all. It has no effect with btl_ibx_rc_after. Unit: bytes, "
+                        "range 0 to 4294967295, default "
+                        "1M."),
     SPEC_CHOICE("verbs_srq", 9, P(shared_queue), VB_AUTO, choices,
-                .help = "All connections of a port share one receive queue: auto, if the device can do that and the fabric "
-                        "repeats messages that find no buffer (not iWARP); off, each connection has its own queue, with "
+                .help = "All connections of a port share one receive queue: auto, if the device "
+                        "can do that and the fabric "
+                        "repeats messages that find no buffer (not iWARP); off, each connection "
+                        "has its own queue, with "
                         "credits. No unit, one of auto, off, default auto."),
     SPEC_NUMBER("verbs_link_window_max", 9, P(link_window_max), VB_LINK_WINDOW_MAX, 8, 16384,
-                .help = "A connection has at most this many receive buffers where connections have a queue of their own "
+                .help = "A connection has at most this many receive buffers where connections have "
+                        "a queue of their own "
                         "(btl_ibx_verbs_srq). Unit: buffers, range 8 to 16384, default 512."),
     SPEC_NUMBER("verbs_inline", 9, P(inline_max), VB_INLINE_MAX, 0, 512,
-                .help = "Messages up to this size, a header of 8 bytes included, are copied into the work request. The "
+                .help = "Messages up to this size, a header of 8 bytes included, are copied into "
+                        "the work request. The "
                         "device may allow less. Unit: bytes, range 0 to 512, default 256."),
     SPEC_NUMBER("rnr_timer", 9, P(rnr_timer), VB_RNR_TIMER, 0, 31,
-                .help = "A sender whose message found no receive buffer at the peer waits this long before it sends the "
-                        "message again. The value is the code of the InfiniBand specification: 1 is 0.01 ms, 12 is 0.64 "
-                        "ms, 31 is 491.52 ms, 0 is 655.36 ms. A longer time saves bandwidth, a shorter one saves time when "
+                .help = "A sender whose message found no receive buffer at the peer waits this "
+                        "long before it sends the "
+                        "message again. The value is the code of the InfiniBand specification: 1 "
+                        "is 0.01 ms, 12 is 0.64 "
+                        "ms, 31 is 491.52 ms, 0 is 655.36 ms. A longer time saves bandwidth, a "
+                        "shorter one saves time when "
                         "receivers are late. Unit: code, range 0 to 31, default 12."),
 };
 
@@ -247,6 +308,10 @@ static void forget_pending(opal_list_t *endpoints)
     mca_btl_base_endpoint_t *endpoint;
     OPAL_LIST_FOREACH (endpoint, endpoints, mca_btl_base_endpoint_t) {
         while (NULL != opal_list_remove_first(&((mca_btl_ibx_verbs_endpoint_t *) endpoint)->pending)) {}
+        while (
+            NULL
+            != opal_list_remove_first(&((mca_btl_ibx_verbs_endpoint_t *) endpoint)->bulk_pending)) {
+        }
     }
 }
 
@@ -407,6 +472,8 @@ static bool module_open(mca_btl_ibx_verbs_module_t *module, const mca_btl_ibx_ve
         /* A write is complete as soon as TCP has it (RFC 5040, 5.5). */
         module->base.super.btl_flags &= ~(uint32_t) MCA_BTL_IBX_FLAG_REMOTE_COMPLETION;
     }
+    /* Over iWARP a FIN that is sent when its put is complete is behind the data only in the same connection. */
+    module->bulk_min = module->is_iwarp ? 0 : mca_btl_ibx_verbs_params.bulk_min;
     module->base.public.promises |= real->fences ? MCA_BTL_IBX_FENCED : 0;
     mca_btl_ibx_verbs_device_open(module);
     module->rnr_before = vb_device_rnr(real);

@@ -11,10 +11,12 @@
 static void endpoint_construct(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
     OBJ_CONSTRUCT(&endpoint->pending, opal_list_t);
+    OBJ_CONSTRUCT(&endpoint->bulk_pending, opal_list_t);
 }
 
 static void endpoint_destruct(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
+    OBJ_DESTRUCT(&endpoint->bulk_pending);
     OBJ_DESTRUCT(&endpoint->pending);
 }
 
@@ -289,6 +291,9 @@ mca_btl_base_endpoint_t *mca_btl_ibx_verbs_sender(mca_btl_ibx_verbs_module_t *mo
     if (NULL != endpoint) {
         vb_port_lock(module->port);
         mca_btl_ibx_verbs_meet(endpoint, NULL, 0);
+        if (vb_peer_is_bulk(peer)) {
+            mca_btl_ibx_verbs_bulk_meet((mca_btl_ibx_verbs_endpoint_t *) endpoint);
+        }
         vb_port_unlock(module->port);
     }
     return endpoint;
@@ -305,6 +310,12 @@ void mca_btl_ibx_verbs_ready(void *context, vb_peer_t *peer)
     if (NULL == endpoint) {
         return;
     }
+    if (vb_peer_is_bulk(peer)) {
+        if (!vb_peer_is_over(peer) || !mca_btl_ibx_verbs_bulk_failed(endpoint)) {
+            mca_btl_ibx_post_waiting(context, &endpoint->bulk_pending);
+        }
+        return;
+    }
     if (vb_peer_is_over(peer)) {
         mca_btl_ibx_fail_atomics(&endpoint->base);
     }
@@ -318,15 +329,22 @@ void mca_btl_ibx_verbs_part(mca_btl_base_endpoint_t *base)
         vb_peer_close(endpoint->peer);
         endpoint->peer = NULL;
     }
+    if (NULL != endpoint->bulk_peer) {
+        vb_peer_close(endpoint->bulk_peer);
+        endpoint->bulk_peer = NULL;
+        endpoint->bulk = (vb_bulk_t){.state = VB_BULK_NONE};
+    }
     mca_btl_ibx_fail_atomics(base);
     mca_btl_ibx_drop_waiting(base->module, &endpoint->pending, base);
+    mca_btl_ibx_drop_waiting(base->module, &endpoint->bulk_pending, base);
 }
 
 void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
 {
     mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
-    if (NULL != endpoint) {
+    const bool is_spare = vb_peer_is_bulk(peer) && !vb_peer_was_open(peer); /* seen to by `ready` */
+    if (NULL != endpoint && !is_spare) {
         endpoint->why = why;
         module->has_lost = true;
     }

@@ -85,7 +85,7 @@ static void tell(const mca_btl_ibx_verbs_endpoint_t *endpoint, const mca_btl_bas
 /* False: it is not on its way. */
 static bool give_to(mca_btl_base_endpoint_t *carrier, const mca_btl_ibx_verbs_endpoint_t *endpoint, const vb_parcel_t *parcel)
 {
-    iw_be64_t name = iw_be64(spec_name_of(opal_proc_local_get()));
+    iw_be64_t name = iw_be64(vb_peer_own_name(parcel->peer));
     const struct iovec bytes[] = {{.iov_base = &name, .iov_len = sizeof(name)},
                                   {.iov_base = (void *) parcel->data, .iov_len = parcel->length}};
     return OPAL_SUCCESS == mca_btl_ibx_relay_send(&carrier->module->super, carrier, TAG, endpoint->pair, bytes, 2);

@@ -134,8 +134,13 @@ mca_btl_ibx_verbs_reg_t *mca_btl_ibx_verbs_inplace_any(mca_btl_ibx_verbs_module_
 bool mca_btl_ibx_verbs_inplace_job(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_verbs_job_t *job)
 {
     const bool puts = MCA_BTL_IBX_PUT == job->base.type;
-    vb_peer_t *peer = ((mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint)->peer;
-    if (puts && NULL != peer && job->base.length <= vb_inline_put_max(peer)) {
+    const mca_btl_ibx_verbs_endpoint_t *endpoint =
+        (mca_btl_ibx_verbs_endpoint_t *) job->base.endpoint;
+    /* By which of them it goes is found later. */
+    const vb_peer_t *peer = endpoint->peer,
+                    *bulk = __atomic_load_n(&endpoint->bulk_peer, __ATOMIC_RELAXED);
+    if (puts && NULL != peer && job->base.length <= vb_inline_put_max(peer)
+        && (NULL == bulk || job->base.length <= vb_inline_put_max(bulk))) {
         job->is_inline = true;
         return true;
     }

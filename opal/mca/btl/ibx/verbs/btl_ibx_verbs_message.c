@@ -106,7 +106,8 @@ mca_btl_base_descriptor_t *mca_btl_ibx_verbs_prepare_src(mca_btl_base_module_t *
 int mca_btl_ibx_verbs_frag_post(mca_btl_ibx_frag_t *base)
 {
     mca_btl_ibx_verbs_frag_t *frag = (mca_btl_ibx_verbs_frag_t *) base;
-    vb_peer_t *peer = mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) frag->super.endpoint);
+    vb_peer_t *peer = mca_btl_ibx_verbs_peer_of(
+        (mca_btl_ibx_verbs_endpoint_t *) frag->super.endpoint, frag->is_bulk);
     if (OPAL_UNLIKELY(NULL == peer)) {
         return OPAL_ERR_UNREACH;
     }
@@ -147,15 +148,17 @@ int mca_btl_ibx_verbs_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *
         return mca_btl_ibx_frag_to_self(&module->base, &frag->super, tag);
     }
     vb_port_lock(module->port);
-    const int rc =
-        opal_list_is_empty(&endpoint->pending) ? mca_btl_ibx_verbs_frag_post(&frag->super) : OPAL_ERR_RESOURCE_BUSY;
+    frag->is_bulk = mca_btl_ibx_verbs_bulk_takes(endpoint, 0, MCA_BTL_NO_ORDER != des->order);
+    opal_list_t *pending = mca_btl_ibx_verbs_pending_of(endpoint, frag->is_bulk);
+    const int rc = opal_list_is_empty(pending) ? mca_btl_ibx_verbs_frag_post(&frag->super)
+                                               : OPAL_ERR_RESOURCE_BUSY;
     const bool tell = at_once && OPAL_SUCCESS == rc && (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
     if (OPAL_LIKELY(OPAL_SUCCESS == rc)) {
         frag->super.is_complete = at_once;
         frag->super.users = tell ? 2 : 1;
     } else if (OPAL_ERR_RESOURCE_BUSY == rc) {
         frag->super.users = 1;
-        opal_list_append(&endpoint->pending, (opal_list_item_t *) frag);
+        opal_list_append(pending, (opal_list_item_t *) frag);
     }
     vb_port_unlock(module->port);
     return mca_btl_ibx_frag_sent(&module->base, &frag->super, rc, at_once, tell);
@@ -182,8 +185,11 @@ int mca_btl_ibx_verbs_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t 
         mca_btl_ibx_assemble(packet.bytes + sizeof(packet.hdr), header, header_size, convertor, payload_size);
         struct ibv_sge piece = {.addr = (uintptr_t) &packet, .length = (uint32_t) size};
         vb_port_lock(module->port);
-        vb_peer_t *peer = endpoint->peer;
-        if (OPAL_LIKELY(NULL != peer && opal_list_is_empty(&endpoint->pending) && size <= vb_inline_max(peer))) {
+        const bool is_bulk = mca_btl_ibx_verbs_bulk_takes(endpoint, 0, MCA_BTL_NO_ORDER != order);
+        vb_peer_t *peer = OPAL_UNLIKELY(is_bulk) ? endpoint->bulk_peer : endpoint->peer;
+        if (OPAL_LIKELY(NULL != peer
+                        && opal_list_is_empty(mca_btl_ibx_verbs_pending_of(endpoint, is_bulk))
+                        && size <= vb_inline_max(peer))) {
             sent = VB_OK
                    == vb_post_send(peer, &packet.hdr, tag, &piece, 1,
                                    VB_INLINE | (MCA_BTL_NO_ORDER != order ? VB_FENCE : 0), NULL);

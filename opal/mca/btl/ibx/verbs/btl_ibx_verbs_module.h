@@ -7,7 +7,8 @@
  * with it held, perhaps in the port's thread: they put what ended on a list, and progress tells the
  * PML without the lock.
  *
- * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue (docs/design/verbs.md). */
+ * Order: everything for one endpoint takes one queue pair, and what has to wait does so in one queue. Where there are large
+ * transfers there are two of each (vb_bulk.h, docs/design/verbs.md). */
 #ifndef BTL_IBX_VERBS_MODULE_H
 #define BTL_IBX_VERBS_MODULE_H
 
@@ -15,6 +16,7 @@
 #include "btl_ibx_module.h"
 
 #include "opal/runtime/opal_params.h"
+#include "verbs/vb_bulk.h"
 #include "verbs/vb_dgram.h"
 #include "verbs/vb_dmabuf.h"
 #include "verbs/vb_map.h"
@@ -56,6 +58,7 @@ typedef struct mca_btl_ibx_verbs_params {
     size_t max_send_size; /* btl_ibx_max_send_size is of datagrams */
     char *rc_after;
     unsigned max_rc;
+    size_t bulk_min;
     int connect; /* vb_connect_t */
     int dmabuf;  /* VB_OFF, VB_AUTO */
     int relaxed; /* the same */
@@ -79,6 +82,11 @@ typedef struct mca_btl_ibx_verbs_endpoint {
     uint8_t pair;        /* its module that is reached */
     vb_peer_t *peer;     /* NULL before the first word */
     opal_list_t pending; /* fragments and jobs that have to wait, in their order */
+    /* The second connection, for large transfers. */
+    vb_bulk_t bulk;
+    vb_peer_t *bulk_peer;     /* NULL before it is wanted */
+    opal_list_t bulk_pending; /* likewise */
+    atomic_uint transfers;    /* puts and gets under way by the first */
     const char *why;     /* it is lost */
 } mca_btl_ibx_verbs_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_endpoint_t);
@@ -95,6 +103,7 @@ typedef struct mca_btl_ibx_verbs_frag {
     mca_btl_ibx_frag_t super;
     mca_btl_ibx_verbs_reg_t *user; /* of the user's memory, or NULL */
     mca_btl_base_tag_t tag;
+    bool is_bulk; /* it takes the second connection */
 } mca_btl_ibx_verbs_frag_t;
 OBJ_CLASS_DECLARATION(mca_btl_ibx_verbs_frag_t);
 
@@ -105,6 +114,8 @@ typedef struct mca_btl_ibx_verbs_job {
     mca_btl_ibx_job_t base;
     bool is_ordered;
     bool is_inline; /* a put that the work request holds */
+    bool is_bulk;   /* it takes the second connection */
+    bool is_counted; /* in the endpoint's transfers */
     /* Without a registration of the caller's (btl_ibx_verbs_inplace.h): one of ours, or a buffer in
      * place of `user`. */
     mca_btl_ibx_verbs_reg_t *in_place;
@@ -123,6 +134,8 @@ struct mca_btl_ibx_verbs_module {
     vb_port_t *port;
     uint64_t key;
     bool is_iwarp;
+    uint64_t
+        bulk_min; /* bytes of a transfer for which a process gets a second connection; 0: none does */
     const char *atomics_why; /* has_atomics is false for this reason */
     vb_export_t export; /* of memory of the accelerator; NULL: the adapter does not reach it */
     /* Which small buffers are used so often that they stay in place; all NULL: not known. */
@@ -189,6 +202,38 @@ void mca_btl_ibx_verbs_stranger(void *context, uint64_t name, const uint8_t *dat
 /* Tell the PML of those that are lost. lock is not held. */
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 
+/* ---- btl_ibx_verbs_bulk.c: the second connection to a process; lock is held ---- */
+
+/* mca_btl_ibx_verbs_bulk_takes, where that is not clear at once. */
+bool mca_btl_ibx_verbs_bulk_chooses(mca_btl_ibx_verbs_endpoint_t *endpoint, uint64_t bytes,
+                                    bool is_ordered);
+/* Does something that begins take the second connection? It is made if it is wanted. bytes: of a put or get; 0: it is something
+ * else. */
+static inline bool mca_btl_ibx_verbs_bulk_takes(mca_btl_ibx_verbs_endpoint_t *endpoint,
+                                                uint64_t bytes, bool is_ordered)
+{
+    const bool is_used = VB_BULK_USED == endpoint->bulk.state;
+    return is_used || 0 == bytes ? is_used && (0 != bytes || is_ordered)
+                                 : mca_btl_ibx_verbs_bulk_chooses(endpoint, bytes, is_ordered);
+}
+/* NULL: there is none, as by mca_btl_ibx_verbs_connect. */
+static inline vb_peer_t *mca_btl_ibx_verbs_peer_of(mca_btl_ibx_verbs_endpoint_t *endpoint,
+                                                   bool is_bulk)
+{
+    return OPAL_UNLIKELY(is_bulk) ? endpoint->bulk_peer : mca_btl_ibx_verbs_peer(endpoint);
+}
+static inline opal_list_t *mca_btl_ibx_verbs_pending_of(mca_btl_ibx_verbs_endpoint_t *endpoint,
+                                                        bool is_bulk)
+{
+    return OPAL_UNLIKELY(is_bulk) ? &endpoint->bulk_pending : &endpoint->pending;
+}
+/* The process has made the second connection, and speaks by it. */
+void mca_btl_ibx_verbs_bulk_meet(mca_btl_ibx_verbs_endpoint_t *endpoint);
+/* The second connection ended. False: it had been there, and the process is lost. */
+bool mca_btl_ibx_verbs_bulk_failed(mca_btl_ibx_verbs_endpoint_t *endpoint);
+/* Once in a while: transfers that have waited for a connection for too long take the first. */
+void mca_btl_ibx_verbs_bulk_check(mca_btl_ibx_verbs_module_t *module, uint64_t now);
+
 /* ---- btl_ibx_verbs_message.c ---- */
 
 MCA_BTL_IBX_DECLARE(alloc, mca_btl_ibx_verbs_alloc);
@@ -206,10 +251,11 @@ int mca_btl_ibx_verbs_open_cache(mca_btl_ibx_verbs_module_t *module);
  * here can be written by others, and the cache is to know it. */
 int32_t mca_btl_ibx_verbs_access(const mca_btl_ibx_verbs_module_t *module, int32_t access);
 MCA_BTL_IBX_DECLARE(register_mem, mca_btl_ibx_verbs_register_mem);
-/* The transport's `job_starts`, `job_issue` and `atomic_starts` (btl_ibx_module.h). */
+/* The transport's `job_starts`, `job_issue`, `job_ends` and `atomic_starts` (btl_ibx_module.h). */
 int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                                  const mca_btl_base_registration_handle_t *remote_handle, int order);
 bool mca_btl_ibx_verbs_job_issue(mca_btl_ibx_job_t *job);
+void mca_btl_ibx_verbs_job_ends(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job);
 int mca_btl_ibx_verbs_atomic_starts(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job,
                                     const struct mca_btl_ibx_atomic_ask *ask,
                                     const mca_btl_base_registration_handle_t *remote_handle, int order);

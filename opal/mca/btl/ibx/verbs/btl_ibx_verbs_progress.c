@@ -50,6 +50,7 @@ static unsigned poll_port(mca_btl_ibx_module_t *base, int *others)
         if (now - module->checked_at > CHECK_NS) {
             module->checked_at = now;
             vb_port_check(module->port, now);
+            mca_btl_ibx_verbs_bulk_check(module, now);
         }
     }
     return n;
@@ -124,7 +125,7 @@ const mca_btl_ibx_transport_t mca_btl_ibx_verbs_transport = {
     .atomic_starts = mca_btl_ibx_verbs_atomic_starts,
     .frag_post = mca_btl_ibx_verbs_frag_post,
     .frag_return = mca_btl_ibx_verbs_frag_return,
-    .job_ends = mca_btl_ibx_verbs_inplace_end,
+    .job_ends = mca_btl_ibx_verbs_job_ends,
     .describe = mca_btl_ibx_verbs_describe,
     .word = mca_btl_ibx_verbs_word,
     .trylock = trylock,

@@ -211,7 +211,8 @@ static vb_status_t issue_part(mca_btl_ibx_verbs_job_t *job, vb_peer_t *peer, uin
 
 static int post(mca_btl_ibx_job_t *job, uint32_t n)
 {
-    vb_peer_t *peer = mca_btl_ibx_verbs_peer((mca_btl_ibx_verbs_endpoint_t *) job->endpoint);
+    vb_peer_t *peer = mca_btl_ibx_verbs_peer_of((mca_btl_ibx_verbs_endpoint_t *) job->endpoint,
+                                                ((mca_btl_ibx_verbs_job_t *) job)->is_bulk);
     return mca_btl_ibx_verbs_rc(NULL == peer ? VB_LOST : issue_part((mca_btl_ibx_verbs_job_t *) job, peer, n));
 }
 
@@ -237,13 +238,32 @@ static void set_memory(mca_btl_ibx_verbs_job_t *job, const mca_btl_base_registra
 static void start(mca_btl_ibx_verbs_module_t *module, mca_btl_ibx_job_t *job)
 {
     mca_btl_ibx_verbs_endpoint_t *endpoint = (mca_btl_ibx_verbs_endpoint_t *) job->endpoint;
+    mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
+    const bool is_rdma = MCA_BTL_IBX_PUT == job->type || MCA_BTL_IBX_GET == job->type;
     vb_port_lock(module->port);
-    if (OPAL_LIKELY(opal_list_is_empty(&endpoint->pending) && mca_btl_ibx_verbs_job_issue(job))) {
+    own->is_bulk =
+        mca_btl_ibx_verbs_bulk_takes(endpoint, is_rdma ? job->length : 0, own->is_ordered);
+    own->is_counted = is_rdma && !own->is_bulk;
+    if (own->is_counted) {
+        atomic_fetch_add(&endpoint->transfers, 1);
+    }
+    opal_list_t *pending = mca_btl_ibx_verbs_pending_of(endpoint, own->is_bulk);
+    if (OPAL_LIKELY(opal_list_is_empty(pending) && mca_btl_ibx_verbs_job_issue(job))) {
         mca_btl_ibx_job_part_ended(job, OPAL_SUCCESS);
     } else {
-        opal_list_append(&endpoint->pending, (opal_list_item_t *) job);
+        opal_list_append(pending, (opal_list_item_t *) job);
     }
     vb_port_unlock(module->port);
+}
+
+void mca_btl_ibx_verbs_job_ends(mca_btl_ibx_module_t *module, mca_btl_ibx_job_t *job)
+{
+    mca_btl_ibx_verbs_job_t *own = (mca_btl_ibx_verbs_job_t *) job;
+    mca_btl_ibx_verbs_inplace_end(module, job);
+    if (own->is_counted) {
+        own->is_counted = false;
+        atomic_fetch_sub(&((mca_btl_ibx_verbs_endpoint_t *) job->endpoint)->transfers, 1);
+    }
 }
 
 int mca_btl_ibx_verbs_job_starts(mca_btl_ibx_module_t *base, mca_btl_ibx_job_t *job,

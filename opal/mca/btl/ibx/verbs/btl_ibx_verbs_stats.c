@@ -7,14 +7,16 @@
 /* X(name, where it is, description). c: the port's counters; module. */
 #define COUNTS(X)                                                                                  \
     X(connects, c->connected, "connections over adapters that were made")                          \
+    X(bulk, c->bulk,                                                                               \
+      "second connections to a process over adapters, for large transfers, that were made")        \
     X(asked, c->asked, "connection requests over adapters sent to peers")                          \
     X(accepted, c->accepted, "connection requests of peers over adapters accepted")                \
     X(crossed, c->crossed,                                                                         \
       "connection requests of peers over adapters that crossed one of this process, which stood")  \
-    X(rejected, c->rejected,                                                                       \
-      "connection requests of peers over adapters rejected for the moment")                        \
+    X(rejected, c->rejected, "connection requests of peers over adapters rejected for the moment") \
     X(refused, c->strangers,                                                                       \
-      "connection requests and answers over adapters refused: another job or version, or nonsense") \
+      "connection requests and answers over adapters refused: another job or version, or "         \
+      "nonsense")                                                                                  \
     X(retried, c->retried,                                                                         \
       "connection requests of this process over adapters that were rejected or failed")            \
     X(timed_out, c->timed_out,                                                                     \
@@ -27,8 +29,10 @@
     X(resumed, c->resumed, "connections over adapters that broke in use and were made again")      \
     X(posted_again, c->posted_again,                                                               \
       "messages, puts and gets over adapters that were posted again after their connection broke") \
-    X(elsewhere, c->elsewhere, "connections over adapters that broke in use and went on by another port")  \
-    X(parts, c->parts, "messages of connections over adapters that another port was given to carry") \
+    X(elsewhere, c->elsewhere,                                                                     \
+      "connections over adapters that broke in use and went on by another port")                   \
+    X(parts, c->parts,                                                                             \
+      "messages of connections over adapters that another port was given to carry")                \
     X(bad_parts, c->bad_parts,                                                                     \
       "messages of connections over adapters that another port brought and that made no sense")    \
     X(bad_messages, c->bad_messages,                                                               \

@@ -175,7 +175,7 @@ static bool welcome(vb_link_t *link, const vb_asked_t *asked)
 static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 {
     vb_hello_wire_t wire;
-    vb_hello_reject(port, answer, &wire);
+    vb_hello_reject(port, &asked->hello, answer, &wire);
     (void) rdma_reject(asked->id, &wire, sizeof(wire));
     vb_link_t *link = vb_link_new(port, &vb_cm);
     if (NULL != link) { /* else the id is lost, and only it */

@@ -106,6 +106,7 @@ static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
     vb_port_t *port = peer->port;
     if (todo & VB_DO_READY) {
         ++port->counters.connected;
+        port->counters.bulk += vb_peer_is_bulk(peer);
         port->counters.resumed += peer->conn.is_resumed;
         port->counters.elsewhere += peer->conn.is_elsewhere;
         peer->why[0] = '\0'; /* of what broke */
@@ -118,7 +119,7 @@ static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
         vb_peer_fail_kept(peer, status_of(&peer->conn));
     }
     if (todo & VB_DO_REPORT && !vb_hybrid_outlives(peer)) {
-        ++port->counters.lost;
+        port->counters.lost += vb_peer_was_open(peer) || !vb_peer_is_bulk(peer);
         if ('\0' == peer->why[0]) {
             (void) vb_peer_why(peer, "%s: %s", vb_conn_event_name(event), "the connection ended");
         }
@@ -231,7 +232,9 @@ void vb_connect_queue_broken(vb_peer_t *peer)
 void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
 {
     const vb_hello_t *hello = &asked->hello;
-    if (VB_ASK != hello->answer || hello->key != port->config.key || hello->name == port->config.name
+    if (VB_ASK != hello->answer || hello->key != port->config.key
+        || vb_is_name_of(port, hello->name)
+        || (NULL != port->hybrid && 0 != (hello->name & VB_BULK_NAME))
         || hello->buffer != port->config.buffer_size) {
         ++port->counters.strangers;
         asked->by->reject(port, asked, VB_STRANGER);

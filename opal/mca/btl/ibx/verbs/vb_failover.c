@@ -119,7 +119,7 @@ static void reject(vb_port_t *port, const vb_asked_t *asked, vb_answer_t answer)
 {
     vb_peer_t *peer = vb_map_get(&port->by_name, asked->hello.name);
     vb_hello_wire_t wire;
-    vb_hello_reject(port, answer, &wire);
+    vb_hello_reject(port, &asked->hello, answer, &wire);
     if (NULL != peer) {
         (void) say(peer, VB_PART_HELLO, asked->attempt, false, &wire, sizeof(wire));
     }

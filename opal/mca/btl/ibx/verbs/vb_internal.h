@@ -173,6 +173,12 @@ struct vb_port {
     spec_node_t node; /* of all that are open */
 };
 
+/* Does the port's own process say so, by whichever connection? */
+static inline bool vb_is_name_of(const vb_port_t *port, uint64_t name)
+{
+    return (name & ~VB_BULK_NAME) == (port->config.name & ~VB_BULK_NAME);
+}
+
 static inline uint32_t vb_least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -279,7 +285,8 @@ void vb_link_break(vb_link_t *link);
 /* The queue pair is gone. */
 void vb_link_free(vb_link_t *link);
 void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *wire);
-void vb_hello_reject(const vb_port_t *port, vb_answer_t answer, vb_hello_wire_t *wire);
+void vb_hello_reject(const vb_port_t *port, const vb_hello_t *asked, vb_answer_t answer,
+                     vb_hello_wire_t *wire);
 
 /* ---- vb_post.c ---- */
 

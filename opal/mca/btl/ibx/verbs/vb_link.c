@@ -124,16 +124,18 @@ void vb_hello_mine(const vb_link_t *link, vb_answer_t answer, vb_hello_wire_t *w
                               .credits =
                                   NULL == link->rx ? VB_UNCOUNTED : (uint16_t) vb_rx_free(link->rx),
                               .buffer = port->config.buffer_size,
-                              .name = port->config.name,
+                              .name = vb_peer_own_name(link->peer),
                               .key = link->peer->key,
                               .received = vb_port_resumes(port) ? link->peer->messages_received : 0,
                               .is_again = VB_ASK == answer && link->peer->conn.is_again};
     vb_hello_write(wire, &hello);
 }
 
-void vb_hello_reject(const vb_port_t *port, vb_answer_t answer, vb_hello_wire_t *wire)
+void vb_hello_reject(const vb_port_t *port, const vb_hello_t *asked, vb_answer_t answer,
+                     vb_hello_wire_t *wire)
 {
-    const vb_hello_t hello = {.answer = answer, .name = port->config.name};
+    const vb_hello_t hello = {.answer = answer,
+                              .name = port->config.name | (asked->name & VB_BULK_NAME)};
     vb_hello_write(wire, &hello);
 }
 

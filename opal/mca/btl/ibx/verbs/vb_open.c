@@ -416,12 +416,12 @@ vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in 
         peer->port = port;
         peer->name = name;
         peer->connector = &vb_cm;
-        vb_conn_init(&peer->conn, port->config.name, name);
+        vb_conn_init(&peer->conn, vb_peer_own_name(peer), name);
         peer->next = port->peers;
         port->peers = peer;
     }
     if (VB_CLOSED == peer->conn.state && NULL == peer->link) { /* met again */
-        vb_conn_init(&peer->conn, port->config.name, name);
+        vb_conn_init(&peer->conn, vb_peer_own_name(peer), name);
         peer->messages_sent = peer->messages_received = 0;
         peer->elsewhere_asked = 0;
         peer->why[0] = '\0';
@@ -444,7 +444,45 @@ void *vb_peer_user(const vb_peer_t *peer)
 
 uint64_t vb_peer_name(const vb_peer_t *peer)
 {
-    return peer->name;
+    return peer->name & ~VB_BULK_NAME;
+}
+
+/* ---- the second connection to a process ---- */
+
+vb_peer_t *vb_peer_add_bulk(vb_peer_t *first, void *user)
+{
+    if (NULL != first->port->hybrid || vb_is_name_of(first->port, first->name)
+        || 0 != (first->port->config.name & VB_BULK_NAME) || 0 != (first->name & VB_BULK_NAME)) {
+        return NULL;
+    }
+    vb_peer_t *peer =
+        vb_peer_add(first->port, first->name | VB_BULK_NAME, &first->address, first->key, user);
+    if (NULL != peer && 0 != first->mailbox.number) {
+        (void) vb_peer_add_mailbox(peer, &first->mailbox);
+    }
+    return peer;
+}
+
+bool vb_peer_is_bulk(const vb_peer_t *peer)
+{
+    return 0 != (peer->name & VB_BULK_NAME);
+}
+
+uint64_t vb_peer_own_name(const vb_peer_t *peer)
+{
+    return peer->port->config.name | (peer->name & VB_BULK_NAME);
+}
+
+void vb_peer_connect(vb_peer_t *peer)
+{
+    if (VB_OPEN != peer->conn.state && !vb_conn_is_over(&peer->conn)) {
+        vb_peer_wants(peer);
+    }
+}
+
+bool vb_peer_was_open(const vb_peer_t *peer)
+{
+    return 0 != peer->conn.opened_at;
 }
 
 const vb_conn_t *vb_peer_connection(const vb_peer_t *peer)

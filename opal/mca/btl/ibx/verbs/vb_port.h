@@ -160,7 +160,8 @@ void vb_config_default(vb_config_t *config);
 /* What each counts: btl_ibx_verbs_stats.c, where people read it. */
 typedef struct vb_counters {
     uint64_t connected, asked, accepted, crossed, rejected, retried, timed_out, repeated, lost,
-        queued, strangers, full, asked_again, resumed, posted_again, elsewhere, parts, bad_parts;
+        queued, strangers, full, bulk, asked_again, resumed, posted_again, elsewhere, parts,
+        bad_parts;
     uint64_t bad_messages, stale;
     uint64_t starved, grown, shrunk, no_credit, no_room, credit_messages;
     uint64_t sent, received, written, read, atomics, inlined;
@@ -220,6 +221,7 @@ struct ibv_pd *vb_port_pd(const vb_port_t *port);
 vb_peer_t *vb_peer_add(vb_port_t *port, uint64_t name, const struct sockaddr_in *address,
                        uint64_t key, void *user);
 void *vb_peer_user(const vb_peer_t *peer);
+/* Of the process. */
 uint64_t vb_peer_name(const vb_peer_t *peer);
 const vb_conn_t *vb_peer_connection(const vb_peer_t *peer);
 /* Nothing will ever be sent again, whichever way. */
@@ -239,6 +241,18 @@ void vb_peer_close(vb_peer_t *peer);
 /* This process as a peer of itself, for atomic operations on its own memory: connected, without asking anybody, when the first is
  * posted. user: as above. lock is held. NULL: out of memory, or the port cannot do that (able.loop_why). */
 vb_peer_t *vb_peer_add_self(vb_port_t *port, void *user);
+
+/* ---- the second connection to a process (vb_bulk.h); lock is held ---- */
+
+/* A peer of its own, reached as the first is. user: as above. NULL: out of memory, or this port has datagrams (vb_hybrid.h). */
+vb_peer_t *vb_peer_add_bulk(vb_peer_t *first, void *user);
+bool vb_peer_is_bulk(const vb_peer_t *peer);
+/* What this process is called in that connection. */
+uint64_t vb_peer_own_name(const vb_peer_t *peer);
+/* It is connected, if it is not, without something to be sent. */
+void vb_peer_connect(vb_peer_t *peer);
+/* Was it ever? */
+bool vb_peer_was_open(const vb_peer_t *peer);
 
 /* ---- connecting by datagrams (vb_connect_t) ---- */
 

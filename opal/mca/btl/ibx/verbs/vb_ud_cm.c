@@ -70,7 +70,7 @@ static vb_cm_message_t message_about(const vb_peer_t *peer, vb_answer_t what, ui
     const vb_dgram_address_t *own = &peer->port->mailbox->ud.own;
     vb_cm_message_t message = {.hello = {.answer = what,
                                          .buffer = config->buffer_size,
-                                         .name = config->name,
+                                         .name = vb_peer_own_name(peer),
                                          .key = peer->key},
                                .number = number,
                                .key = config->key,
@@ -394,7 +394,7 @@ static void hear(vb_port_t *port, const void *data, size_t length)
 {
     vb_cm_message_t message;
     if (!vb_cm_read(&message, data, length) || message.hello.key != port->config.key
-        || message.hello.name == port->config.name) {
+        || vb_is_name_of(port, message.hello.name)) {
         ++port->counters.strangers;
     } else if (VB_ASK == message.hello.answer) {
         queue_request(port->mailbox, &message);

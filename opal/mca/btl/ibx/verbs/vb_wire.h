@@ -16,7 +16,11 @@
 
 /* ---- private data of a connection: at most 56 bytes travel with a request on InfiniBand ---- */
 
-#define VB_VERSION 5
+#define VB_VERSION 6
+
+/* In the name of a process, whose ranks need 31 bits of the lower half: its second connection, for large transfers (vb_bulk.h). For
+ * the port it is a peer of its own. */
+#define VB_BULK_NAME UINT64_C(0x80000000)
 
 /* What an answer says; a request has VB_ASK. */
 typedef enum vb_answer {
@@ -39,7 +43,7 @@ typedef struct vb_hello_wire {
     uint8_t version;
     uint8_t answer;
     iw_be16_t credits; /* messages that may be sent to the process that says hello; VB_UNCOUNTED */
-    iw_be64_t name;    /* of the process that says hello */
+    iw_be64_t name;    /* of the process that says hello, perhaps with VB_BULK_NAME */
     iw_be64_t key;     /* of the process it is said to, from the modex: proof of being in the job */
     iw_be32_t buffer;  /* bytes of a receive buffer, header included */
     iw_be16_t received; /* messages that the process that says hello has had from the other, modulo 2^16 */
