@@ -105,9 +105,7 @@ void mca_pml_spec_finalize(void)
     mca_pml_spec_yield_end();
     mca_pml_spec_wait_end();
     mca_pml_spec_device_fini(); /* before the memory that is copied goes */
-    if (mca_pml_spec.retry.n > 0) {
-        opal_progress_unregister(mca_pml_spec_progress);
-    }
+    mca_pml_spec_pending_close();
     spec_retry_fini(&mca_pml_spec.retry);
     mca_pml_spec_cids_fini();
     mca_pml_spec_hellos_fini();

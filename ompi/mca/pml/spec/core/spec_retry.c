@@ -91,7 +91,7 @@ static void mark_refused(spec_retry_t *r, spec_retry_queue_t *queue)
     spec_list_append(&r->queues, &queue->node);
 }
 
-bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key, bool first)
+void spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key, bool first)
 {
     spec_retry_queue_t *queue = find(r, key);
     if (NULL == queue) {
@@ -108,7 +108,6 @@ bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key, b
     ++queue->n;
     mark_refused(r, queue);
     count(r, r->n + 1);
-    return 1 == r->n;
 }
 
 bool spec_retry_waits(const spec_retry_t *r, const void *key)
@@ -155,11 +154,10 @@ void spec_retry_leave(spec_retry_t *r, spec_retry_queue_t *queue)
     }
 }
 
-bool spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue)
+void spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue)
 {
     if (0 == --queue->n) {
         retire(r, queue);
     }
     count(r, r->n - 1);
-    return 0 == r->n;
 }

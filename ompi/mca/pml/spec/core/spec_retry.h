@@ -56,9 +56,8 @@ void spec_retry_init(spec_retry_t *r);
 /* Frees the queues. Items that are left are the caller's. */
 void spec_retry_fini(spec_retry_t *r);
 
-/* The item was refused; key: by what. It goes behind all others of its queue, or before them (first). True: there were none
- * in any queue, register with progress. */
-bool spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key, bool first);
+/* The item was refused; key: by what. It goes behind all others of its queue, or before them (first). */
+void spec_retry_add(spec_retry_t *r, spec_retry_item_t *item, const void *key, bool first);
 
 /* Does anything wait for this resource? Then another try would most likely be refused, too. */
 bool spec_retry_waits(const spec_retry_t *r, const void *key);
@@ -75,8 +74,7 @@ void spec_retry_refused(spec_retry_t *r, spec_retry_item_t *item);
 /* The pass ends with the item in hand, which was not refused: the next one begins with the other queues. Before spec_retry_done. */
 void spec_retry_leave(spec_retry_t *r, spec_retry_queue_t *queue);
 
-/* The item in hand needs no more tries; queue: as the item said when it was taken. True: it was the last,
- * unregister. */
-bool spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue);
+/* The item in hand needs no more tries; queue: as the item said when it was taken. */
+void spec_retry_done(spec_retry_t *r, spec_retry_queue_t *queue);
 
 #endif

@@ -156,7 +156,11 @@ bool spec_send_has_rtr(const spec_send_t *s, int32_t tag)
         return false;
     }
     const tag_bin_t *bin = *slot_for(s->ledger, tag);
-    return NULL != bin && ctl_of(bin->kept.next)->due == bin->sent;
+    if (NULL == bin || ctl_of(bin->kept.next)->due != bin->sent) {
+        return false;
+    }
+    spec_claim_ahead(&ctl_of(bin->kept.next)->claim);
+    return true;
 }
 
 spec_rtr_fate_t spec_send_admit(spec_send_t *s, spec_ctl_t *rtr)

@@ -1,6 +1,7 @@
 /* Copyright (c) 2026 The spec/ibx/freq/lazy authors. BSD-3-Clause, see LICENSE. */
 /* Tries again, from opal_progress, what a transport had no room for. The callback is registered and unregistered under
- * the lock that covers the count that decides it (opal_progress takes its own lock inside and calls nothing). */
+ * the lock that covers the count that decides it (opal_progress takes its own lock inside and calls nothing); and stays registered
+ * for some calls without anything to do, since both take longer than these. */
 #include "pml_spec_pending.h"
 
 #include "opal/include/spec/promises.h"
@@ -10,6 +11,12 @@
 /* A pass goes on for so long, nanoseconds, or to the end of the item it is at: what it moves are large messages, too, and the
  * transports, whose progress waits meanwhile, may have acknowledgements that let more of them go. */
 #define PASS_NS UINT64_C(20000)
+
+/* After so many calls without anything to do the callback is unregistered. */
+#define IDLE_CALLS 1000u
+
+static bool is_registered;
+static atomic_uint idle_calls; /* one after the other */
 
 static _Atomic(mca_btl_base_module_t *) gathered; /* the transport; NULL: none has */
 
@@ -33,13 +40,38 @@ void mca_pml_spec_flush(void)
     }
 }
 
+static void be_idle(void)
+{
+    if (IDLE_CALLS != atomic_fetch_add_explicit(&idle_calls, 1, memory_order_relaxed)) {
+        return;
+    }
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    if (is_registered && 0 == mca_pml_spec.retry.n) {
+        opal_progress_unregister(mca_pml_spec_progress);
+        is_registered = false;
+    }
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+}
+
+void mca_pml_spec_pending_close(void)
+{
+    if (is_registered) {
+        opal_progress_unregister(mca_pml_spec_progress);
+        is_registered = false;
+    }
+}
+
 SPEC_HOT int mca_pml_spec_progress(void)
 {
     int events = 0;
     bool goes_on = true;
     spec_retry_item_t *item;
-    const uint64_t end = spec_now() + PASS_NS;
 
+    if (0 == MCA_PML_SPEC_GLANCE(mca_pml_spec.retry.n)) {
+        be_idle();
+        return 0;
+    }
+    uint64_t end = 0;
     mca_pml_spec_lock(&mca_pml_spec.lock);
     const uint64_t pass = spec_retry_pass(&mca_pml_spec.retry);
     while (goes_on && NULL != (item = spec_retry_take(&mca_pml_spec.retry, pass))) {
@@ -48,7 +80,9 @@ SPEC_HOT int mca_pml_spec_progress(void)
         mca_pml_spec_unlock(&mca_pml_spec.lock);
         const bool done = pending->retry(pending);
         mca_pml_spec_lock(&mca_pml_spec.lock);
-        goes_on = spec_now() < end;
+        const uint64_t now = spec_now();
+        end = 0 == end ? now + PASS_NS : end; /* the clock is not read before the first */
+        goes_on = now < end;
         if (!done) { /* perhaps after it has moved a piece */
             spec_retry_refused(&mca_pml_spec.retry, item);
             continue;
@@ -57,9 +91,7 @@ SPEC_HOT int mca_pml_spec_progress(void)
         if (!goes_on) {
             spec_retry_leave(&mca_pml_spec.retry, queue);
         }
-        if (spec_retry_done(&mca_pml_spec.retry, queue)) {
-            opal_progress_unregister(mca_pml_spec_progress);
-        }
+        spec_retry_done(&mca_pml_spec.retry, queue);
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
     mca_pml_spec_flush();
@@ -75,8 +107,11 @@ void mca_pml_spec_pend(mca_pml_spec_pending_t *pending, const void *resource)
 static void add(mca_pml_spec_pending_t *pending, const void *resource, bool first)
 {
     mca_pml_spec_lock(&mca_pml_spec.lock);
-    if (spec_retry_add(&mca_pml_spec.retry, &pending->item, resource, first)) {
+    spec_retry_add(&mca_pml_spec.retry, &pending->item, resource, first);
+    atomic_store_explicit(&idle_calls, 0, memory_order_relaxed);
+    if (OPAL_UNLIKELY(!is_registered)) {
         opal_progress_register(mca_pml_spec_progress);
+        is_registered = true;
     }
     mca_pml_spec_unlock(&mca_pml_spec.lock);
 }

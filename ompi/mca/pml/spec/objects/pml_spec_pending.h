@@ -38,7 +38,9 @@ bool mca_pml_spec_is_crowded(const void *resource);
 void mca_pml_spec_flush_later(mca_btl_base_module_t *btl);
 void mca_pml_spec_flush(void);
 
-/* The callback of opal_progress; registered while something waits. */
+/* The callback of opal_progress; registered while something waits, and a while longer. */
 int mca_pml_spec_progress(void);
+/* The component ends. */
+void mca_pml_spec_pending_close(void);
 
 #endif

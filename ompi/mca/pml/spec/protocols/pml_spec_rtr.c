@@ -599,8 +599,6 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
     const uint64_t length = sendreq->req_send.req_bytes_packed;
     const uint64_t local = (uint64_t) (uintptr_t) sendreq->flat;
     size_t n = 0;
-    const size_t candidates = mca_pml_spec_rdma_btls(sendreq->peer->endpoint, candidate);
-
     spec_node_t keys;
     spec_list_init(&keys);
     mca_pml_spec_keys_take(sendreq->peer, rtr->r, &keys);
@@ -623,6 +621,7 @@ void mca_pml_spec_rtr_start(mca_pml_spec_send_request_t *sendreq, mca_pml_spec_r
         rtr_free(rtr);
         return;
     }
+    const size_t candidates = mca_pml_spec_rdma_btls(sendreq->peer->endpoint, candidate);
     for (size_t i = 0; i < candidates; ++i) {
         const bool has_key = NULL != key_for(candidate[i]->btl, rtr, &keys);
         if (!rtr->is_ring

@@ -79,19 +79,20 @@ bool mca_pml_spec_joint_sends(mca_pml_spec_send_request_t *sendreq)
     const uint64_t length = sendreq->req_send.req_bytes_packed;
     const bool alone = sendreq->blocks && 0 == MCA_PML_SPEC_SEEN(mca_pml_spec.offers)
                        && 0 == MCA_PML_SPEC_SEEN(joints[false]);
-    return can_join(peer) && may_pipeline(peer, length)
+    return may_pipeline(peer, length)
            && (mca_pml_spec.pipeline_max >= 0
-               || spec_far_pipelines(&peer->far, &mca_pml_spec.costs, alone, peer->eager_most));
+               || spec_far_pipelines(&peer->far, &mca_pml_spec.costs, alone, peer->eager_most))
+           && can_join(peer);
 }
 
 bool mca_pml_spec_joint_may(mca_pml_spec_peer_t *peer, uint64_t length, bool waits, bool fragments)
 {
-    return can_join(peer)
-           && ((fragments && may_pipeline(peer, length))
-               || (length >= SPEC_CLAIM_LEAST && length >= mca_pml_spec_ends(peer)->either
-                   && !(waits
-                        && (length < mca_pml_spec_ends(peer)->split
-                            || MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0))));
+    const bool pays = (fragments && may_pipeline(peer, length))
+                      || (length >= SPEC_CLAIM_LEAST && length >= mca_pml_spec_ends(peer)->either
+                          && !(waits
+                               && (length < mca_pml_spec_ends(peer)->split
+                                   || MCA_PML_SPEC_SEEN(mca_pml_spec.announced) > 0)));
+    return pays && can_join(peer);
 }
 
 /* A piece is in its place. The other end hears of it at once, since this one may compute next. */
@@ -278,9 +279,8 @@ static bool turn(mca_pml_spec_pending_t *pending)
 }
 
 /* Until no piece is left. */
-static void keep(mca_pml_spec_joint_t *joint)
+static void keep(mca_pml_spec_joint_t *joint, uint64_t now)
 {
-    const uint64_t now = spec_now();
     const uint64_t since = 0 == MCA_PML_SPEC_SEEN(stacked) ? now : MCA_PML_SPEC_SEEN(stacked_since);
     const bool exchanges =
         MCA_PML_SPEC_SEEN(joints[false]) > 0 || MCA_PML_SPEC_SEEN(mca_pml_spec.offers) > 0;
@@ -314,7 +314,7 @@ static void start(mca_pml_spec_joint_t *joint, bool blocks, bool begins)
     MCA_PML_SPEC_COUNT(joint);
     (void) mca_pml_spec_add32(&joints[joint->is_put], 1);
     if (!blocks || !joint->is_put || !joint->pipelined || !turn(&joint->pending)) {
-        keep(joint);
+        keep(joint, now);
     }
 }
 
