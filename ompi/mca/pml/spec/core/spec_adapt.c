@@ -21,7 +21,7 @@ void spec_adapt_init(spec_adapt_t *a, uint32_t entries, spec_adapt_policy_t poli
 void spec_adapt_fini(spec_adapt_t *a)
 {
     free(a->entry);
-    a->entry = NULL;
+    a->entry = a->last = NULL;
     a->n = 0;
 }
 
@@ -32,21 +32,16 @@ static spec_adapt_entry_t *set_of(const spec_adapt_t *a, spec_envelope_t v)
     return a->entry + ((h >> 32) & (a->sets - 1)) * SPEC_ADAPT_WAYS;
 }
 
-static bool same(spec_envelope_t a, spec_envelope_t b)
-{
-    return a.ctx == b.ctx && a.peer == b.peer && a.tag == b.tag;
-}
-
-spec_adapt_entry_t *spec_adapt_find(spec_adapt_t *a, spec_envelope_t envelope)
+spec_adapt_entry_t *spec_adapt_search(spec_adapt_t *a, spec_envelope_t envelope)
 {
     if (NULL == a->entry) {
         return NULL;
     }
     spec_adapt_entry_t *set = set_of(a, envelope);
     for (unsigned i = 0; i < SPEC_ADAPT_WAYS; ++i) {
-        if (set[i].in_use && same(set[i].envelope, envelope)) {
+        if (set[i].in_use && spec_envelope_is(set[i].envelope, envelope)) {
             set[i].touched = ++a->clock;
-            return &set[i];
+            return a->last = &set[i];
         }
     }
     return NULL;

@@ -56,6 +56,7 @@ typedef struct spec_adapt {
     uint32_t n;       /* entries in use; read without the lock, too */
     uint32_t changes; /* of states, and entries forgotten: what was remembered before is void */
     spec_adapt_entry_t *entry; /* sets x SPEC_ADAPT_WAYS, NULL before the first */
+    spec_adapt_entry_t *last;  /* found last, since a message asks several times; NULL: none yet */
 } spec_adapt_t;
 
 /* entries: the most that the table holds, rounded up to a power of two of SPEC_ADAPT_WAYS. No
@@ -70,8 +71,24 @@ static inline uint32_t spec_adapt_resume_at(uint32_t stop_below)
     return stop_below + (100 - stop_below) / 2;
 }
 
+static inline bool spec_envelope_is(spec_envelope_t a, spec_envelope_t b)
+{
+    return a.ctx == b.ctx && a.peer == b.peer && a.tag == b.tag;
+}
+
+/* Slow path of the next. */
+spec_adapt_entry_t *spec_adapt_search(spec_adapt_t *a, spec_envelope_t envelope);
+
 /* The entry, or NULL. */
-spec_adapt_entry_t *spec_adapt_find(spec_adapt_t *a, spec_envelope_t envelope);
+static inline spec_adapt_entry_t *spec_adapt_find(spec_adapt_t *a, spec_envelope_t envelope)
+{
+    spec_adapt_entry_t *last = a->last;
+    if ((spec_adapt_entry_t *) 0 == last || !spec_envelope_is(last->envelope, envelope)) {
+        return spec_adapt_search(a, envelope);
+    }
+    last->touched = ++a->clock;
+    return last;
+}
 /* The entry, created if need be; NULL when memory is out. */
 spec_adapt_entry_t *spec_adapt_open(spec_adapt_t *a, spec_envelope_t envelope);
 

@@ -256,7 +256,8 @@ static unsigned copy_here(job_t *job)
 static bool turn(mca_pml_spec_pending_t *pending)
 {
     job_t *job = SPEC_ENTRY(pending, job_t, pending);
-    const unsigned n = copy_here(job);
+    /* Where the thread has copied all, the other end need not be told that this one is here. */
+    const unsigned n = is_over(job) ? 0 : copy_here(job);
     const uint32_t done = MCA_PML_SPEC_GLANCE(job->end.done);
     int status = OMPI_ERR_UNREACH;
     if (done != job->seen) {
