@@ -22,6 +22,8 @@
 #include "verbs/vb_map.h"
 #include "verbs/vb_port.h"
 
+#include <stdatomic.h>
+
 /* ---- what is published: follows the iWARP part (mca_btl_ibx_modex_t) ---- */
 
 #define MCA_BTL_IBX_VERBS_MODEX_VERSION 4
