@@ -19,13 +19,22 @@ static vb_bulk_t wanted(void)
     return bulk;
 }
 
+/* A transfer begins: does it take the second connection? */
+static bool takes(vb_bulk_t *bulk, uint64_t bytes, bool open, uint32_t others, uint64_t now)
+{
+    if (vb_bulk_may_change(bulk, bytes)) {
+        vb_bulk_changes(bulk, MIN, bytes, open, others, now);
+    }
+    return vb_bulk_takes(bulk, bytes, not_ordered);
+}
+
 static void it_is_wanted_for_a_large_transfer_once(void **state)
 {
     (void) state;
     vb_bulk_t bulk = {.state = VB_BULK_NONE};
     assert_false(vb_bulk_wants(&bulk, MIN, MIN - 1));
     assert_false(vb_bulk_wants(&bulk, 0, UINT64_MAX));
-    assert_false(vb_bulk_takes(&bulk, MIN, MIN - 1, not_ordered, is_open, 0, 0));
+    assert_false(takes(&bulk, MIN - 1, is_open, 0, 0));
     assert_true(vb_bulk_wants(&bulk, MIN, MIN));
     assert_false(vb_bulk_wants(&bulk, MIN, MIN));
 }
@@ -34,13 +43,14 @@ static void transfers_change_over_when_it_is_there(void **state)
 {
     (void) state;
     vb_bulk_t bulk = wanted();
-    assert_false(vb_bulk_takes(&bulk, MIN, LONG - 1, not_ordered, not_open, 0, 0));
-    assert_false(
-        vb_bulk_takes(&bulk, MIN, 0, ordered, is_open, 0, 0)); /* behind those by the first */
-    assert_true(vb_bulk_takes(&bulk, MIN, 1, not_ordered, is_open, 0, 0));
-    assert_true(vb_bulk_takes(&bulk, MIN, 1, not_ordered, is_open, 7, 0));
-    assert_true(vb_bulk_takes(&bulk, MIN, 0, ordered, is_open, 0, 0));
-    assert_false(vb_bulk_takes(&bulk, MIN, 0, not_ordered, is_open, 0, 0));
+    assert_false(takes(&bulk, LONG - 1, not_open, 0, 0));
+    assert_false(vb_bulk_may_change(&bulk, 0));     /* by a message */
+    assert_false(vb_bulk_takes(&bulk, 0, ordered)); /* behind those by the first */
+    assert_true(takes(&bulk, 1, is_open, 0, 0));
+    assert_false(vb_bulk_may_change(&bulk, LONG)); /* for good */
+    assert_true(takes(&bulk, 1, is_open, 7, 0));
+    assert_true(vb_bulk_takes(&bulk, 0, ordered));
+    assert_false(vb_bulk_takes(&bulk, 0, not_ordered));
 }
 
 /* What is ordered would pass those of the first. */
@@ -48,22 +58,22 @@ static void none_changes_over_while_others_are_under_way(void **state)
 {
     (void) state;
     vb_bulk_t bulk = wanted();
-    assert_false(vb_bulk_takes(&bulk, MIN, LONG, not_ordered, is_open, 1, 0));
-    assert_false(vb_bulk_takes(&bulk, MIN, 0, ordered, is_open, 1, 0));
+    assert_false(takes(&bulk, LONG, is_open, 1, 0));
+    assert_false(vb_bulk_takes(&bulk, 0, ordered));
 }
 
 static void a_long_one_waits_for_it(void **state)
 {
     (void) state;
     vb_bulk_t bulk = wanted();
-    assert_true(vb_bulk_takes(&bulk, MIN, LONG, not_ordered, not_open, 0, 5));
-    assert_true(vb_bulk_takes(&bulk, MIN, 0, ordered, not_open, 0, 6));
+    assert_true(takes(&bulk, LONG, not_open, 0, 5));
+    assert_true(vb_bulk_takes(&bulk, 0, ordered));
     assert_false(vb_bulk_gives_up(&bulk, false, false, 5 + VB_BULK_PATIENCE));
     assert_false(vb_bulk_gives_up(&bulk, false, true, 6 + VB_BULK_PATIENCE));
     assert_true(vb_bulk_gives_up(&bulk, false, false, 6 + VB_BULK_PATIENCE));
     assert_false(vb_bulk_gives_up(&bulk, true, false, 0)); /* once */
-    assert_false(vb_bulk_takes(&bulk, MIN, LONG, not_ordered, is_open, 0, 0));
-    assert_false(vb_bulk_takes(&bulk, MIN, 0, ordered, is_open, 0, 0));
+    assert_false(takes(&bulk, LONG, is_open, 0, 0));
+    assert_false(vb_bulk_takes(&bulk, 0, ordered));
     assert_false(vb_bulk_wants(&bulk, MIN, MIN));
 }
 
@@ -74,7 +84,7 @@ static void one_that_cannot_be_made_is_given_up(void **state)
     assert_false(vb_bulk_gives_up(&bulk, false, false, UINT64_MAX)); /* nothing waits for it */
     assert_false(vb_bulk_gives_up(&bulk, true, true, 0));            /* the process is lost */
     assert_true(vb_bulk_gives_up(&bulk, true, false, 0));
-    assert_false(vb_bulk_takes(&bulk, MIN, LONG, not_ordered, is_open, 0, 0));
+    assert_false(takes(&bulk, LONG, is_open, 0, 0));
 }
 
 /* ---- two connections ---- */
@@ -93,25 +103,26 @@ static vb_peer_t *add_second(unsigned from, unsigned to)
     return second[from][to];
 }
 
-/* In time for what is said again. */
-static void until_second(unsigned from, unsigned to, vb_conn_state_t state)
-{
-    const uint64_t end = spec_now() + 10000 * MS;
-    const vb_conn_t *conn = vb_peer_connection(second[from][to]);
-    while (state != conn->state && spec_now() < end) {
-        settle();
-        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
-    }
-    assert_string_equal(vb_conn_state_name(conn->state), vb_conn_state_name(state));
-}
-
-/* By the second connection. */
-static vb_status_t say_second(unsigned from, unsigned to, uint8_t first)
+/* What follows is by the second connection, until this is called again. */
+static void swap(unsigned from, unsigned to)
 {
     vb_peer_t *peer = process[from].peer[to];
     process[from].peer[to] = second[from][to];
+    second[from][to] = peer;
+}
+
+static void until_second(unsigned from, unsigned to, vb_conn_state_t state)
+{
+    swap(from, to);
+    wait_for(from, to, state);
+    swap(from, to);
+}
+
+static vb_status_t say_second(unsigned from, unsigned to, uint8_t first)
+{
+    swap(from, to);
     const vb_status_t status = say(from, to, first);
-    process[from].peer[to] = peer;
+    swap(from, to);
     return status;
 }
 
@@ -264,6 +275,25 @@ static void a_second_has_no_second(void **state)
     assert_null(vb_peer_add_bulk(second[1][2], NULL));
 }
 
+/* A port that has datagrams makes none, and refuses one. */
+static void none_beside_datagrams(void **state)
+{
+    (void) state;
+    fake.no_addresses = true;
+    for (unsigned i = 1; i <= 2; ++i) {
+        vb_config_t c = without_address(&process[i]);
+        c.datagram.after = 1 == i ? 0 : 50;
+        assert_true(start(i, &c, NULL));
+    }
+    assert_true(vb_port_abilities(process[2].port)->datagrams);
+    know_each_other(1, 2);
+    assert_null(add_second(2, 1));
+    assert_non_null(add_second(1, 2));
+    until_second(1, 2, VB_DEAD);
+    assert_true(counters_of(2)->strangers > 0);
+    assert_int_equal(counters_of(1)->lost, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +310,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_cannot_be_made_loses_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(none_leads_to_the_process_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_has_no_second, setup, teardown),
+        cmocka_unit_test_setup_teardown(none_beside_datagrams, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ spec_stream_t *spec_send_ctl(spec_send_t *s);
 /* How many RTRs are kept. */
 uint32_t spec_send_kept(const spec_send_t *s);
 
-/* Is the RTR here that names the next message with this tag? */
+/* Is the RTR here that names the next message with this tag? Then it is about to be used: its claim word is fetched. */
 bool spec_send_has_rtr(const spec_send_t *s, int32_t tag);
 
 /* An RTR whose turn it is on the control stream. KEPT: the ledger has it; else the caller has. */

@@ -23,8 +23,7 @@ void mca_btl_ibx_verbs_bulk_meet(mca_btl_ibx_verbs_endpoint_t *endpoint)
     }
 }
 
-bool mca_btl_ibx_verbs_bulk_chooses(mca_btl_ibx_verbs_endpoint_t *endpoint, uint64_t bytes,
-                                    bool is_ordered)
+void mca_btl_ibx_verbs_bulk_begins(mca_btl_ibx_verbs_endpoint_t *endpoint, uint64_t bytes)
 {
     const uint64_t min = mca_btl_ibx_verbs_of(endpoint->base.module)->bulk_min;
     if (vb_bulk_wants(&endpoint->bulk, min, bytes)) {
@@ -35,8 +34,10 @@ bool mca_btl_ibx_verbs_bulk_chooses(mca_btl_ibx_verbs_endpoint_t *endpoint, uint
             vb_peer_connect(endpoint->bulk_peer);
         }
     }
-    return vb_bulk_takes(&endpoint->bulk, min, bytes, is_ordered, is_open(endpoint),
-                         atomic_load(&endpoint->transfers), spec_now());
+    if (VB_BULK_WANTED == endpoint->bulk.state) { /* the clock is not read for small ones before */
+        vb_bulk_changes(&endpoint->bulk, min, bytes, is_open(endpoint),
+                        atomic_load(&endpoint->transfers), spec_now());
+    }
 }
 
 /* What waits takes the first connection, behind what waits for that. */

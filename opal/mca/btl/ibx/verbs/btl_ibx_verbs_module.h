@@ -206,17 +206,17 @@ void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module);
 
 /* ---- btl_ibx_verbs_bulk.c: the second connection to a process; lock is held ---- */
 
-/* mca_btl_ibx_verbs_bulk_takes, where that is not clear at once. */
-bool mca_btl_ibx_verbs_bulk_chooses(mca_btl_ibx_verbs_endpoint_t *endpoint, uint64_t bytes,
-                                    bool is_ordered);
-/* Does something that begins take the second connection? It is made if it is wanted. bytes: of a put or get; 0: it is something
+/* A put or get of so many bytes begins, by which all may change over (vb_bulk.h). */
+void mca_btl_ibx_verbs_bulk_begins(mca_btl_ibx_verbs_endpoint_t *endpoint, uint64_t bytes);
+/* Does something that begins take the second connection, which is made if it is wanted? bytes: of a put or get; 0: it is something
  * else. */
 static inline bool mca_btl_ibx_verbs_bulk_takes(mca_btl_ibx_verbs_endpoint_t *endpoint,
                                                 uint64_t bytes, bool is_ordered)
 {
-    const bool is_used = VB_BULK_USED == endpoint->bulk.state;
-    return is_used || 0 == bytes ? is_used && (0 != bytes || is_ordered)
-                                 : mca_btl_ibx_verbs_bulk_chooses(endpoint, bytes, is_ordered);
+    if (vb_bulk_may_change(&endpoint->bulk, bytes)) {
+        mca_btl_ibx_verbs_bulk_begins(endpoint, bytes);
+    }
+    return vb_bulk_takes(&endpoint->bulk, bytes, is_ordered);
 }
 /* NULL: there is none, as by mca_btl_ibx_verbs_connect. */
 static inline vb_peer_t *mca_btl_ibx_verbs_peer_of(mca_btl_ibx_verbs_endpoint_t *endpoint,

@@ -31,6 +31,19 @@ typedef struct vb_bulk {
     uint64_t since; /* when the first transfer began to wait for the connection; ns */
 } vb_bulk_t;
 
+/* Does something that begins take the second connection? bytes: of a transfer; 0: it is something else. is_ordered: behind the
+ * transfers before it. */
+static inline bool vb_bulk_takes(const vb_bulk_t *bulk, uint64_t bytes, bool is_ordered)
+{
+    return VB_BULK_USED == bulk->state && (0 != bytes || is_ordered);
+}
+
+/* May that be about to change? Then vb_bulk_wants and vb_bulk_changes come before it. */
+static inline bool vb_bulk_may_change(const vb_bulk_t *bulk, uint64_t bytes)
+{
+    return 0 != bytes && bulk->state <= VB_BULK_WANTED;
+}
+
 /* A transfer of so many bytes begins. True: the second connection is to be made now. min: bytes from which one is wanted; 0: none
  * ever. */
 static inline bool vb_bulk_wants(vb_bulk_t *bulk, uint64_t min, uint64_t bytes)
@@ -40,16 +53,14 @@ static inline bool vb_bulk_wants(vb_bulk_t *bulk, uint64_t min, uint64_t bytes)
     return wants;
 }
 
-/* Something begins: bytes, of a transfer, 0: something else; is_ordered: behind the transfers before it; is_open: the second
- * connection; others: transfers under way by the first. Does it take the second? */
-static inline bool vb_bulk_takes(vb_bulk_t *bulk, uint64_t min, uint64_t bytes, bool is_ordered,
-                                 bool is_open, uint32_t others, uint64_t now)
+/* It was wanted, and a transfer begins: all transfers change over, if they can. is_open: the second connection; others: transfers
+ * under way by the first. */
+static inline void vb_bulk_changes(vb_bulk_t *bulk, uint64_t min, uint64_t bytes, bool is_open,
+                                   uint32_t others, uint64_t now)
 {
-    if (VB_BULK_WANTED == bulk->state && 0 != bytes && 0 == others
-        && (is_open || bytes / VB_BULK_WAITS >= min)) {
+    if (VB_BULK_WANTED == bulk->state && 0 == others && (is_open || bytes / VB_BULK_WAITS >= min)) {
         *bulk = (vb_bulk_t){.state = VB_BULK_USED, .since = now};
     }
-    return VB_BULK_USED == bulk->state && (0 != bytes || is_ordered);
 }
 
 /* has_failed: the second connection ended, and was_open says whether it was there before. True: what waits for it is to take the
