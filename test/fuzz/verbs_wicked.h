@@ -53,7 +53,7 @@ static bool is_request(const process_t *p, const uint8_t *d, size_t size)
 {
     uint64_t name = 0, key = 0;
     uint32_t buffer = 0;
-    if (size < 32 || 0 != memcmp(d, "IBXv", 4) || 5 != d[4] || 0 != d[5] || d[30] > 1) {
+    if (size < 32 || 0 != memcmp(d, "IBXv", 4) || 6 != d[4] || 0 != d[5] || d[30] > 1) {
         return false;
     }
     for (unsigned i = 0; i < 8; ++i) {
