@@ -285,6 +285,38 @@ static void the_alternate_path_has_its_time(void **state)
     link_fini(&t.link);
 }
 
+/* Round trips may be so long that a peer is due to be given up before there were probe timeouts enough. */
+static void a_long_round_trip_has_its_alternate_path(void **state)
+{
+    (void) state;
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        pair_t t;
+        uint8_t buffer[8];
+        uint64_t patience;
+        pair_whose_network_fails(&t, buffer, &patience);
+        for (unsigned i = 0; i < 2; ++i) {
+            iw_config_t *c = &t.link.engine[i]->config;
+            c->peer_timeout_ns = c->silent_timeout_ns = patience = 2 * S;
+        }
+        t.a->path.rtt.srtt = t.a->path.rtt.min = 400 * MS;
+        t.a->path.rtt.var = 25 * MS;
+        t.link.alternate = 1 == turn ? 10 * patience : 40000;
+        const uint64_t began = t.link.now;
+        assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
+        if (0 == turn) {
+            arrives_within(&t, patience + S);
+            assert_true(t.link.now - began >= patience);
+        } else { /* and if it carries nothing either, the peer is given up after as long again */
+            iw_completion_t c;
+            assert_true(wait_completion(&t.link, 0, &c, 3 * patience));
+            assert_int_not_equal(c.status, IW_OK);
+            assert_true(t.link.now - began >= 2 * patience);
+        }
+        assert_int_equal(iw_engine_counters(t.link.engine[0])->failovers, 1);
+        link_fini(&t.link);
+    }
+}
+
 /* So has each of two transports, the first of which carries nothing either. */
 static void another_alternate_path_has_its_time(void **state)
 {
@@ -312,10 +344,12 @@ static void a_connection_begins_by_the_network(void **state)
     uint8_t buffer[8];
     pair_with_alternate(&t);
     t.link.deaf[1] = true;
+    t.a->engine->config.silent_timeout_ns = 3600 * S;
     iw_peer_expect(t.a, MS);
     post_one(&t.link, 1, buffer, 8);
     assert_int_equal(send_bytes(t.a, "hello", 6, IW_INLINE), IW_OK);
-    link_run(&t.link, t.link.now + 5 * S);
+    link_run(&t.link, t.link.now + 8 * S);
+    expect(&t.link, 0, IW_PEER_SILENT, IW_OK, &c);
     assert_false(iw_peer_is_alternate(t.a));
     t.link.deaf[1] = false;
     expect(&t.link, 1, IW_RECEIVED, IW_OK, &c);
@@ -444,6 +478,7 @@ int main(void)
         cmocka_unit_test(loss_is_not_failure),
         cmocka_unit_test(a_busy_peer_is_not_a_broken_network),
         cmocka_unit_test(the_alternate_path_has_its_time),
+        cmocka_unit_test(a_long_round_trip_has_its_alternate_path),
         cmocka_unit_test(another_alternate_path_has_its_time),
         cmocka_unit_test(a_connection_begins_by_the_network),
         cmocka_unit_test(sizes_are_not_learned_there),

@@ -66,6 +66,18 @@ static inline bool iw_failover_timeout(iw_failover_t *r, uint64_t next_pn, uint6
     return true;
 }
 
+/* The peer is about to be given up. True: the alternate path had not been tried, and is taken from now on. */
+static inline bool iw_failover_last(iw_failover_t *r, uint64_t next_pn, uint64_t now)
+{
+    if (!r->has_alternate || r->is_alternate) {
+        return false;
+    }
+    r->first_pn = 0 == r->timeouts ? next_pn : r->first_pn;
+    iw_failover_leave(r, next_pn);
+    r->try_at = now;
+    return true;
+}
+
 /* Something was acknowledged that was not before. */
 static inline void iw_failover_progress(iw_failover_t *r, uint64_t now)
 {

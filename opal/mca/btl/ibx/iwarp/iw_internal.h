@@ -423,7 +423,9 @@ void iw_peer_set_state(iw_peer_t *p, iw_state_t state); /* and tells config.trac
 bool iw_peer_activate(iw_peer_t *p, uint64_t now);
 void iw_peer_down(iw_peer_t *p, iw_status_t why, const iw_request_t *cause);
 void iw_peer_free(iw_peer_t *p);
-/* It has been asked, and silent for so many ns. True: it is dead. */
+/* Has it been asked, and silent for so many ns, for longer than a peer is waited for? */
+bool iw_peer_is_due(const iw_peer_t *p, uint64_t ns);
+/* True: it is dead. */
 bool iw_peer_silence(iw_peer_t *p, uint64_t ns);
 /* After so many it is, as far as is known now. */
 uint64_t iw_peer_patience(const iw_peer_t *p);

@@ -390,10 +390,15 @@ static iw_segment_t *most_wanted(const iw_peer_t *p)
     return best;
 }
 
-/* A peer that can be reached another way shall not be given up before that was tried. */
 static uint64_t failover_patience(const iw_peer_t *p)
 {
     return iw_rtt_least(IW_FAILOVER_AFTER, p->engine->config.peer_timeout_ns / 4);
+}
+
+static void failed_over(iw_peer_t *p, uint64_t now)
+{
+    ++p->engine->count.failovers;
+    p->alive.waiting_since = now; /* the answer to what goes there may take as long as any other */
 }
 
 /* RFC 9002, 6.2.4: send something that must be answered, whatever the window. The first segment that
@@ -409,8 +414,7 @@ static void probe_timeout(iw_peer_t *p, uint64_t now)
     p->alive.asked += p->alive.asked < UINT8_MAX;
     /* One that never answered may not be ready for another transport, either. */
     if (p->confirmed && iw_failover_timeout(&p->failover, p->tx.next_pn, now, failover_patience(p))) {
-        ++p->engine->count.failovers;
-        p->alive.waiting_since = now; /* the answer to what goes there may take as long as any other */
+        failed_over(p, now);
     }
     /* A peer that has no receive buffer, or may only be further away than assumed, is asked with the segment alone. */
     p->tx.ping_pending = !spec_list_is_empty(&p->tx.requests) && 0 == p->tx.rnr_count && !is_assumed;
@@ -428,6 +432,23 @@ static void probe_timeout(iw_peer_t *p, uint64_t now)
     p->tx.ping_pending |= spec_list_is_empty(&p->loss.lost) && !spec_list_is_empty(&p->tx.requests);
 }
 
+/* A peer that can be reached another way is not given up before that was tried: its round trips may be so long that there were too
+ * few probe timeouts. */
+static bool tries_alternate(iw_peer_t *p, uint64_t silence, uint64_t now)
+{
+    if (!p->confirmed || !iw_peer_is_due(p, silence)
+        || !iw_failover_last(&p->failover, p->tx.next_pn, now)) {
+        return false;
+    }
+    failed_over(p, now);
+    if (spec_list_is_empty(&p->loss.in_flight)) {
+        p->tx.ping_pending = true;
+    } else {
+        probe_timeout(p, now);
+    }
+    return true;
+}
+
 void iw_loss_timers(iw_peer_t *p, uint64_t now)
 {
     const iw_config_t *c = &p->engine->config;
@@ -437,7 +458,9 @@ void iw_loss_timers(iw_peer_t *p, uint64_t now)
     }
     if (0 != p->alive.waiting_since) {
         uint64_t since = p->alive.heard > p->alive.waiting_since ? p->alive.heard : p->alive.waiting_since;
-        if (iw_peer_silence(p, now - since)) {
+        if (tries_alternate(p, now - since, now)) {
+            since = now;
+        } else if (iw_peer_silence(p, now - since)) {
             return;
         }
         if (spec_list_is_empty(&p->loss.in_flight)

@@ -293,14 +293,19 @@ uint64_t iw_peer_patience(const iw_peer_t *p)
                                          : c->peer_timeout_ns / IW_FIRST_SHARE;
 }
 
+bool iw_peer_is_due(const iw_peer_t *p, uint64_t ns)
+{
+    /* If it was not asked, time may have passed while nobody called us. */
+    return ns >= iw_peer_patience(p) && p->alive.asked >= IW_DEAD_ASKED;
+}
+
 bool iw_peer_silence(iw_peer_t *p, uint64_t ns)
 {
     iw_engine_t *e = p->engine;
     if (ns >= e->config.peer_timeout_ns / IW_DOUBT_SHARE && IW_HEARD == p->alive.quiet) {
         p->alive.quiet = IW_DOUBTED;
     }
-    /* It was not asked: time can also have passed while nobody called us. */
-    if (ns < iw_peer_patience(p) || p->alive.asked < IW_DEAD_ASKED) {
+    if (!iw_peer_is_due(p, ns)) {
         return false;
     }
     if (may_be_stopped(p) && IW_SILENT != p->alive.quiet) {
