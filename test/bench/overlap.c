@@ -219,7 +219,8 @@ static void case_close(struct one_case *c)
     }
 }
 
-/* One message, with the computation on the measured side. The clocks of processor time are system calls: none within what is timed. */
+/* One message, with the computation on the measured side. What is timed are the two calls and the computation: neither system calls,
+ * which the clocks of processor time are, nor the token to the other side. */
 static struct times transfer(struct one_case *c, uint64_t steps)
 {
     struct times t;
@@ -245,8 +246,8 @@ static struct times transfer(struct one_case *c, uint64_t steps)
     double end = bench_now();
     t.own =
         cpu_us(CLOCK_THREAD_CPUTIME_ID) - own - (BY_COMPUTING == c->way ? computed - called : 0);
-    t.total = end - start;
     t.wait = end - computed;
+    t.total = t.call + (computed - called) + t.wait;
     t.threads = threads_us() - threads;
     /* While the other side computes, the one that waits may give its processor to a thread of that one: this is no disturbance. */
     t.disturbed = (c->measured || 0 == steps) && bench_preemptions() != preemptions;
