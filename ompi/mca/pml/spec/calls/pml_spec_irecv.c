@@ -17,7 +17,6 @@ static int request_new(void *buf, size_t count, ompi_datatype_t *dtype, int src,
     if (OPAL_UNLIKELY(NULL == recvreq)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    recvreq->converts = false;
     recvreq->on_device = mca_pml_spec_is_device(buf, dtype, count);
     MCA_PML_BASE_RECV_REQUEST_INIT(&recvreq->req_recv, buf, count, dtype, src, tag, comm,
                                    persistent);

@@ -51,7 +51,9 @@ typedef struct spec_posted {
     spec_node_t node;
     spec_bin_t *bin;
     uint64_t order; /* position in the order of posting, over all bins */
-    int32_t src, tag;
+    /* In this order: the request that they come from has them in the other, and both copied at once, which a compiler does where it
+     * can, would wait until the two single stores before have left the processor's store buffer. */
+    int32_t tag, src;
     bool has_rtr;       /* an RTR for it was sent, and not withdrawn or revoked */
     bool narrowed;      /* it is for any source, and queued under the only one (spec_recv.h) */
     bool cancel_wanted; /* MPI_Cancel waits for REVOKED */
@@ -148,7 +150,9 @@ static inline int spec_match_post(spec_match_t *m, spec_posted_t *p)
     p->has_rtr = p->cancel_wanted = false;
     spec_list_append(&bin->posted, &p->node);
     ++bin->posted_n;
-    m->wild_n += SPEC_ANY == p->src || SPEC_ANY == p->tag;
+    if (SPEC_ANY == p->src || SPEC_ANY == p->tag) {
+        ++m->wild_n;
+    }
     if (++m->posted_n > m->posted_max) {
         m->posted_max = m->posted_n;
     }
@@ -196,7 +200,9 @@ static inline void spec_match_remove_posted(spec_match_t *m, spec_posted_t *p)
     --bin->posted_n;
     bin->rtr_n -= p->has_rtr;
     --m->posted_n;
-    m->wild_n -= SPEC_ANY == p->src || SPEC_ANY == p->tag;
+    if (m->wild_n > 0 && (SPEC_ANY == p->src || SPEC_ANY == p->tag)) {
+        --m->wild_n;
+    }
     m->idle_bins += 0 == bin->posted_n;
 }
 

@@ -93,8 +93,34 @@ static void end_wait(ompi_wait_sync_t *wait, int error)
     }
 }
 
+void mca_pml_spec_complete_call(ompi_request_t *request)
+{
+    int *const depth = mca_pml_spec_depth();
+    ++*depth;
+    ompi_request_complete(request, true);
+    --*depth;
+}
+
+/* True: the agent pauses, and no object waits for the request. */
+static inline bool complete_alone(ompi_request_t *request)
+{
+    void **at = mca_pml_spec_completion_at(request);
+    if (!mca_pml_spec_enter()) {
+        return false;
+    }
+    const bool is_plain = REQUEST_PENDING == __atomic_load_n(at, __ATOMIC_RELAXED);
+    if (OPAL_LIKELY(is_plain)) {
+        __atomic_store_n(at, REQUEST_COMPLETED, __ATOMIC_RELEASE);
+    }
+    mca_pml_spec_leave();
+    return is_plain;
+}
+
 void mca_pml_spec_complete_threaded(ompi_request_t *request)
 {
+    if (OPAL_LIKELY(complete_alone(request))) {
+        return;
+    }
     /* A thread that finds it complete may give it back. */
     const int error = request->req_status.MPI_ERROR;
     void **at = mca_pml_spec_completion_at(request);
@@ -116,6 +142,27 @@ void mca_pml_spec_complete_threaded(ompi_request_t *request)
         end_wait(waiter, error);
     }
     (void) mca_pml_spec_add32(&mca_pml_spec_signalling, -1);
+}
+
+bool mca_pml_spec_end_over(ompi_request_t *request, volatile int32_t *life, bool told)
+{
+    if (!told) {
+        mca_pml_spec_complete_call(request);
+    }
+    const int32_t before = mca_pml_spec_set_bits(life, SPEC_LIFE_DONE | SPEC_LIFE_OVER);
+    if (OPAL_UNLIKELY(before & SPEC_LIFE_WATCHED)) {
+        mca_pml_spec_agent_ended();
+    }
+    return SPEC_LIFE_RETURN == spec_life_ended(before, true);
+}
+
+bool mca_pml_spec_let_go_early(ompi_request_t *request, volatile int32_t *life)
+{
+    const spec_life_next_t next = spec_life_freed(mca_pml_spec_set_bits(life, SPEC_LIFE_FREED));
+    while (SPEC_LIFE_AWAIT == next && REQUEST_COMPLETED != mca_pml_spec_completion(request)) {
+        sched_yield();
+    }
+    return SPEC_LIFE_LEAVE != next;
 }
 
 void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *base,

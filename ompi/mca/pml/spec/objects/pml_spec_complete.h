@@ -42,39 +42,16 @@ static inline void *mca_pml_spec_completion(const ompi_request_t *request)
 }
 
 /* The request is complete, and there is a callback: it may do anything, and the object is not touched before it returns. */
-static inline void mca_pml_spec_complete_call(ompi_request_t *request)
-{
-    int *const depth = mca_pml_spec_depth();
-    ++*depth;
-    ompi_request_complete(request, true);
-    --*depth;
-}
+void mca_pml_spec_complete_call(ompi_request_t *request);
 
 /* It is complete, there is none, and callbacks may come in several threads. */
 void mca_pml_spec_complete_threaded(ompi_request_t *request);
-
-/* It is complete, there is none, and the agent pauses: true if that is so, and no object waits for it. */
-static inline bool mca_pml_spec_complete_alone(ompi_request_t *request)
-{
-    void **at = mca_pml_spec_completion_at(request);
-    if (!mca_pml_spec_enter()) {
-        return false;
-    }
-    const bool is_plain = REQUEST_PENDING == __atomic_load_n(at, __ATOMIC_RELAXED);
-    if (OPAL_LIKELY(is_plain)) {
-        __atomic_store_n(at, REQUEST_COMPLETED, __ATOMIC_RELEASE);
-    }
-    mca_pml_spec_leave();
-    return is_plain;
-}
 
 /* It is complete, and there is none. */
 static inline void mca_pml_spec_complete_plain(ompi_request_t *request)
 {
     if (OPAL_UNLIKELY(mca_pml_spec.threaded)) {
-        if (!mca_pml_spec_complete_alone(request)) {
-            mca_pml_spec_complete_threaded(request);
-        }
+        mca_pml_spec_complete_threaded(request);
     } else if (OPAL_UNLIKELY(MPI_SUCCESS != request->req_status.MPI_ERROR)) {
         ompi_request_complete(request, true);
     } else { /* what that does, without its atomic operations */
@@ -109,6 +86,9 @@ void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *b
                                const volatile int32_t *life, const mca_pml_spec_peer_t *peer,
                                int status);
 
+/* The next, of a request that has been completed for MPI before, or has a callback. */
+bool mca_pml_spec_end_over(ompi_request_t *request, volatile int32_t *life, bool told);
+
 /* The PML is done with the request, whose status has been written; its bits are at `life`. told: it has been completed for
  * MPI before. True: the caller gives it back; else the caller touches it no more.
  *
@@ -116,34 +96,38 @@ void mca_pml_spec_failed_freed(const char *what, const mca_pml_base_request_t *b
  * last where the completion runs a callback, which may free the request, start it again, or wait. */
 static inline bool mca_pml_spec_end(ompi_request_t *request, volatile int32_t *life, bool told)
 {
-    const bool over = told || NULL != request->req_complete_cb;
-    if (OPAL_UNLIKELY(over) && !told) {
-        mca_pml_spec_complete_call(request);
+    if (OPAL_UNLIKELY(told || NULL != request->req_complete_cb)) {
+        return mca_pml_spec_end_over(request, life, told);
     }
-    const int32_t before = mca_pml_spec_set_bits(
-        life, OPAL_UNLIKELY(over) ? SPEC_LIFE_DONE | SPEC_LIFE_OVER : SPEC_LIFE_DONE);
-    const spec_life_next_t next = spec_life_ended(before, over);
-    if (OPAL_UNLIKELY(before & SPEC_LIFE_WATCHED)) {
-        mca_pml_spec_agent_ended();
+    const int32_t before = mca_pml_spec_set_bits(life, SPEC_LIFE_DONE);
+    if (OPAL_UNLIKELY(0 != before)) {
+        if (before & SPEC_LIFE_WATCHED) {
+            mca_pml_spec_agent_ended();
+        }
+        const spec_life_next_t next = spec_life_ended(before, false);
+        if (SPEC_LIFE_COMPLETE != next) {
+            return SPEC_LIFE_RETURN == next;
+        }
     }
-    if (OPAL_LIKELY(SPEC_LIFE_COMPLETE == next)) {
-        mca_pml_spec_complete_plain(request);
-    }
-    return SPEC_LIFE_RETURN == next;
+    mca_pml_spec_complete_plain(request);
+    return false;
 }
+
+/* Is nothing but its owner left, which frees it? */
+static inline bool mca_pml_spec_is_alone(const ompi_request_t *request,
+                                         const volatile int32_t *life)
+{
+    const bool complete = REQUEST_COMPLETED == mca_pml_spec_completion(request);
+    return OPAL_LIKELY(spec_life_is_mine(MCA_PML_SPEC_SEEN(*life), complete));
+}
+
+/* The next, if that is not so. */
+bool mca_pml_spec_let_go_early(ompi_request_t *request, volatile int32_t *life);
 
 /* Its owner frees it. True: the caller gives it back; else the last that works on it does. */
 static inline bool mca_pml_spec_let_go(ompi_request_t *request, volatile int32_t *life)
 {
-    const bool complete = REQUEST_COMPLETED == mca_pml_spec_completion(request);
-    if (OPAL_LIKELY(spec_life_is_mine(MCA_PML_SPEC_SEEN(*life), complete))) {
-        return true;
-    }
-    const spec_life_next_t next = spec_life_freed(mca_pml_spec_set_bits(life, SPEC_LIFE_FREED));
-    while (SPEC_LIFE_AWAIT == next && REQUEST_COMPLETED != mca_pml_spec_completion(request)) {
-        sched_yield();
-    }
-    return SPEC_LIFE_LEAVE != next;
+    return mca_pml_spec_is_alone(request, life) || mca_pml_spec_let_go_early(request, life);
 }
 
 /* The calling thread copies from or to the memory of the request with these bits, which something that it will account for keeps. False:

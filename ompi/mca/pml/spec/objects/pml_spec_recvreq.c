@@ -16,11 +16,22 @@ static inline __attribute__((always_inline)) void recv_return(mca_pml_spec_recv_
         mca_pml_spec_upward.unpin(recvreq->pin);
         recvreq->pin = NULL;
     }
-    MCA_PML_BASE_RECV_REQUEST_FINI(&recvreq->req_recv);
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    OMPI_REQUEST_FINI(&base->req_ompi);
+    OBJ_RELEASE(base->req_comm);
+    OMPI_DATATYPE_RELEASE(base->req_datatype);
+    mca_pml_spec_recv_unprepare(recvreq);
     mca_pml_spec_put_back(&mca_pml_base_recv_requests, &recvreq->req_recv.req_base.req_ompi.super);
 }
 
-static inline __attribute__((always_inline)) void release(mca_pml_spec_recv_request_t *recvreq)
+/* Its end comes after its owner has freed it. */
+static __attribute__((noinline)) void return_late(mca_pml_spec_recv_request_t *recvreq)
+{
+    recv_return(recvreq);
+}
+
+/* Its owner frees it before its end. */
+static __attribute__((noinline)) void release_early(mca_pml_spec_recv_request_t *recvreq)
 {
     recvreq->req_recv.req_base.req_free_called = true;
     if (mca_pml_spec_let_go(&recvreq->req_recv.req_base.req_ompi, &recvreq->life)) {
@@ -30,7 +41,11 @@ static inline __attribute__((always_inline)) void release(mca_pml_spec_recv_requ
 
 SPEC_HOT void mca_pml_spec_recv_release(mca_pml_spec_recv_request_t *recvreq)
 {
-    release(recvreq);
+    if (mca_pml_spec_is_alone(&recvreq->req_recv.req_base.req_ompi, &recvreq->life)) {
+        recv_return(recvreq);
+    } else {
+        release_early(recvreq);
+    }
 }
 
 /* A receive that is being cancelled and then freed has nobody left to tell whether a message took it
@@ -59,16 +74,24 @@ static void await_cancel(mca_pml_spec_recv_request_t *recvreq)
     }
 }
 
-static int recv_free(ompi_request_t **request)
+static __attribute__((noinline)) void free_early(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (!(MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_DONE) && recvreq->posted.cancel_wanted) {
+        await_cancel(recvreq);
+    }
+    release_early(recvreq);
+}
+
+static SPEC_HOT int recv_free(ompi_request_t **request)
 {
     mca_pml_spec_recv_request_t *recvreq = MCA_PML_SPEC_RECVREQ(*request);
     *request = MPI_REQUEST_NULL;
     mca_pml_spec_await_signals();
-    if (OPAL_UNLIKELY(!(MCA_PML_SPEC_SEEN(recvreq->life) & SPEC_LIFE_DONE))
-        && recvreq->posted.cancel_wanted) {
-        await_cancel(recvreq);
+    if (mca_pml_spec_is_alone(&recvreq->req_recv.req_base.req_ompi, &recvreq->life)) {
+        recv_return(recvreq);
+    } else {
+        free_early(recvreq);
     }
-    release(recvreq);
     return OMPI_SUCCESS;
 }
 
@@ -80,6 +103,7 @@ static void recv_construct(mca_pml_spec_recv_request_t *recvreq)
     request->req_free = recv_free;
     request->req_cancel = mca_pml_spec_upward.cancel;
     spec_list_init(&recvreq->early);
+    recvreq->converts = false;
     OBJ_CONSTRUCT(&recvreq->convert_lock, opal_mutex_t);
 }
 
@@ -110,6 +134,14 @@ uint64_t mca_pml_spec_handle_open(spec_handle_table_t *table, void *request, uin
         mca_pml_spec_no_memory("the handle of a request", sizeof(spec_handle_slot_t));
     }
     return opened;
+}
+
+void mca_pml_spec_handle_end(spec_handle_table_t *table, uint64_t *handle)
+{
+    mca_pml_spec_lock(&mca_pml_spec.lock);
+    spec_handle_close(table, MCA_PML_SPEC_GLANCE(*handle));
+    mca_pml_spec_unlock(&mca_pml_spec.lock);
+    __atomic_store_n(handle, 0, __ATOMIC_RELAXED);
 }
 
 /* NULL, or what is wrong with a packet for this receive; if nothing is, its bytes are taken. */
@@ -178,7 +210,7 @@ void mca_pml_spec_recv_unpack(mca_pml_spec_recv_request_t *recvreq,
 }
 
 /* A sender whose communicator was revoked has nothing better to tell than that the data will not come. */
-static int error_of(const mca_pml_spec_recv_request_t *recvreq)
+static __attribute__((noinline)) int error_of(const mca_pml_spec_recv_request_t *recvreq)
 {
     const mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
     const int known = mca_pml_spec_probe_error(
@@ -214,15 +246,20 @@ mca_btl_base_registration_handle_t *mca_pml_spec_recv_register(mca_pml_spec_recv
     return key;
 }
 
+static __attribute__((noinline)) void uncount_now(mca_pml_spec_recv_request_t *recvreq)
+{
+    (void) mca_pml_spec_add32(&recvreq->offered_to->offers, -1);
+    (void) mca_pml_spec_add32(&mca_pml_spec.offers, -1);
+}
+
 static void uncount(mca_pml_spec_recv_request_t *recvreq)
 {
     if (mca_pml_spec_uncounts(&recvreq->offered)) {
-        (void) mca_pml_spec_add32(&recvreq->offered_to->offers, -1);
-        (void) mca_pml_spec_add32(&mca_pml_spec.offers, -1);
+        uncount_now(recvreq);
     }
 }
 
-void mca_pml_spec_recv_drop_keys(mca_pml_spec_recv_request_t *recvreq)
+__attribute__((noinline)) void mca_pml_spec_recv_drop_keys(mca_pml_spec_recv_request_t *recvreq)
 {
     while (recvreq->keys > 0) {
         --recvreq->keys;
@@ -240,7 +277,9 @@ SPEC_HOT void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
         mca_pml_spec_cico_drop(&recvreq->cico);
     }
     mca_pml_spec_handle_close(&mca_pml_spec.recv_handles, &recvreq->handle);
-    mca_pml_spec_recv_drop_keys(recvreq);
+    if (OPAL_UNLIKELY(recvreq->keys > 0)) {
+        mca_pml_spec_recv_drop_keys(recvreq);
+    }
     if (OPAL_UNLIKELY(recvreq->staged)) {
         mca_pml_spec_stage_deliver(recvreq, recvreq->status < 0 ? 0 : recvreq->req_recv.req_bytes_packed);
     }
@@ -256,7 +295,7 @@ SPEC_HOT void mca_pml_spec_recv_done(mca_pml_spec_recv_request_t *recvreq)
                                   recvreq->status);
     }
     if (mca_pml_spec_end(&base->req_ompi, &recvreq->life, told)) {
-        recv_return(recvreq);
+        return_late(recvreq);
     }
 }
 
@@ -299,7 +338,7 @@ void mca_pml_spec_recv_tell(mca_pml_spec_recv_request_t *recvreq)
 {
     uncount(recvreq); /* it may never be done */
     if (mca_pml_spec_tell_lost(&recvreq->req_recv.req_base.req_ompi, &recvreq->life, true)) {
-        recv_return(recvreq);
+        return_late(recvreq);
     }
 }
 
@@ -311,27 +350,4 @@ void mca_pml_spec_recv_account(mca_pml_spec_recv_request_t *recvreq, uint64_t by
     if (0 == mca_pml_spec_add64(&recvreq->missing, -(int64_t) bytes)) {
         mca_pml_spec_recv_done(recvreq);
     }
-}
-
-void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
-{
-    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
-    MCA_PML_BASE_RECV_START(&recvreq->req_recv);
-    base->req_free_called = false;
-    recvreq->life = 0;
-    recvreq->status = OMPI_SUCCESS;
-    recvreq->stage = MCA_PML_SPEC_POSTED;
-    recvreq->converts = false; /* a restart may have another peer */
-    recvreq->missing = 0;
-    recvreq->owed = 0;
-    recvreq->waive = 0;
-    recvreq->watched_since = 0;
-    recvreq->awaits_rts = false;
-    recvreq->blocks = recvreq->starts = false;
-    recvreq->posted.cancel_wanted = false;
-    recvreq->peer = NULL;
-    recvreq->capacity = base->req_count * base->req_datatype->super.size;
-    recvreq->is_flat =
-        !recvreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
-    recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
 }

@@ -124,36 +124,39 @@ typedef enum mca_pml_spec_recv_stage {
 
 typedef struct mca_pml_spec_recv_request {
     mca_pml_base_recv_request_t req_recv;
-    spec_posted_t posted;
     mca_pml_spec_peer_t *peer; /* the sender: exact source, or since the match */
-    volatile int32_t life;
+    spec_posted_t posted;
+    /* What every small message touches is in one line of the caches; */
     char *flat; /* as above */
-    bool is_flat;
-    bool on_device, staged;         /* as above */
-    bool converts;                  /* the convertor is prepared */
-    volatile int64_t
-        delivered; /* bytes of a staged one that are in its buffer; of one with gaps the first */
-    volatile int32_t stage;         /* mca_pml_spec_recv_stage_t */
-    size_t capacity;                /* bytes that fit the buffer */
-    uint64_t handle;                /* mine on the wire, 0: none */
-    uint64_t s;                     /* the sender's handle, once known */
-    uint64_t watched_since;         /* speculation is stopped: when this was posted, ns; else 0 */
-    struct mca_pml_spec_cico *cico; /* through a ring, or offered one; or NULL */
-    mca_pml_spec_peer_t *offered_to;
-    bool offered;                   /* among the offers of that one */
-    bool blocks;                    /* as above */
-    bool starts;                    /* its call has not posted it yet */
-    bool awaits_rts; /* pml_spec_patience.h: its RTS was about to come when it was posted */
-    uint64_t waive;  /* sender first: bytes the sender need not deliver by our answer */
+    volatile int32_t life;
+    volatile int32_t stage; /* mca_pml_spec_recv_stage_t */
+    int32_t status;         /* first error */
+    int32_t keys;
+    size_t capacity; /* bytes that fit the buffer */
     /* Bytes of the message that are not here yet, as soon as its length is known; before that,
      * minus the bytes that came already. Bringing it to 0 completes the request. */
     volatile int64_t missing;
+    bool is_flat;
+    bool on_device, staged; /* as above */
+    bool converts;          /* the convertor is prepared */
+    bool offered;           /* among the offers of `offered_to` */
+    bool blocks;            /* as above */
+    bool starts;            /* its call has not posted it yet */
+    bool awaits_rts;        /* pml_spec_patience.h: its RTS was about to come when it was posted */
+    uint64_t handle;        /* mine on the wire, 0: none */
+    struct mca_pml_spec_cico *cico; /* through a ring, or offered one; or NULL */
+    /* what it sets or asks of this in the next; */
+    struct mca_pml_spec_pin *pin; /* as above */
+    uint64_t watched_since;       /* speculation is stopped: when this was posted, ns; else 0 */
+    uint64_t waive; /* sender first: bytes the sender need not deliver by our answer */
     volatile int64_t
         owed; /* bytes that the sender was asked to bring, by RTR or CTS, and has not */
-    mca_bml_base_btl_t *rtr_btl; /* receiver first: what the RTR names; NULL: a ring */
-    int32_t status;              /* first error */
-    int32_t keys;
-    struct mca_pml_spec_pin *pin; /* as above. What follows no small message touches */
+    volatile int64_t
+        delivered; /* bytes of a staged one that are in its buffer; of one with gaps the first */
+    /* and none of what follows. */
+    uint64_t s; /* the sender's handle, once known */
+    mca_pml_spec_peer_t *offered_to;
+    mca_bml_base_btl_t *rtr_btl;  /* receiver first: what the RTR names; NULL: a ring */
     struct {                      /* registrations of the buffer that were offered to the sender */
         mca_btl_base_registration_handle_t *handle;
         mca_bml_base_btl_t *btl;
@@ -202,16 +205,15 @@ static inline uint64_t mca_pml_spec_handle_tell(uint64_t *handle)
     return open;
 }
 
-/* Its end, if it is open. The thread that put it into a packet read it before, since an answer has come; but that order is
+/* Its end. */
+void mca_pml_spec_handle_end(spec_handle_table_t *table, uint64_t *handle);
+
+/* If it is open. The thread that put it into a packet read it before, since an answer has come; but that order is
  * another process's, so both say that they share it (MCA_PML_SPEC_GLANCE). */
 static inline void mca_pml_spec_handle_close(spec_handle_table_t *table, uint64_t *handle)
 {
-    const uint64_t open = MCA_PML_SPEC_GLANCE(*handle);
-    if (OPAL_UNLIKELY(0 != open)) {
-        mca_pml_spec_lock(&mca_pml_spec.lock);
-        spec_handle_close(table, open);
-        mca_pml_spec_unlock(&mca_pml_spec.lock);
-        __atomic_store_n(handle, 0, __ATOMIC_RELAXED);
+    if (OPAL_UNLIKELY(0 != MCA_PML_SPEC_GLANCE(*handle))) {
+        mca_pml_spec_handle_end(table, handle);
     }
 }
 
@@ -300,8 +302,38 @@ mca_pml_spec_send_request_t *mca_pml_spec_send_claim(uint64_t handle, const char
 
 /* ---- receive requests: pml_spec_recvreq.c ---- */
 
+/* Its convertor, which small messages do not use: its lines stay out of the caches. */
+static inline void mca_pml_spec_recv_unprepare(mca_pml_spec_recv_request_t *recvreq)
+{
+    if (OPAL_UNLIKELY(recvreq->converts)) {
+        opal_convertor_cleanup(&recvreq->req_recv.req_base.req_convertor);
+        recvreq->converts = false;
+    }
+}
+
 /* Make the request ready for a (new) start. */
-void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq);
+static inline void mca_pml_spec_recv_reset(mca_pml_spec_recv_request_t *recvreq)
+{
+    mca_pml_base_request_t *base = &recvreq->req_recv.req_base;
+    MCA_PML_BASE_RECV_START(&recvreq->req_recv);
+    base->req_free_called = false;
+    recvreq->life = 0;
+    recvreq->status = OMPI_SUCCESS;
+    recvreq->stage = MCA_PML_SPEC_POSTED;
+    mca_pml_spec_recv_unprepare(recvreq); /* a restart may have another peer */
+    recvreq->missing = 0;
+    recvreq->owed = 0;
+    recvreq->waive = 0;
+    recvreq->watched_since = 0;
+    recvreq->awaits_rts = false;
+    recvreq->blocks = recvreq->starts = false;
+    recvreq->posted.cancel_wanted = false;
+    recvreq->peer = NULL;
+    recvreq->capacity = base->req_count * base->req_datatype->super.size;
+    recvreq->is_flat =
+        !recvreq->on_device && mca_pml_spec_is_flat(base->req_datatype, base->req_count);
+    recvreq->flat = mca_pml_spec_flat_base(base->req_addr, base->req_datatype);
+}
 
 /* Other stages than MATCHED, which every small message comes through. */
 void mca_pml_spec_recv_enter(mca_pml_spec_recv_request_t *recvreq, mca_pml_spec_recv_stage_t stage);

@@ -105,8 +105,9 @@ mca_pml_spec_sent_t mca_pml_spec_eager_copy(mca_pml_spec_peer_t *peer, mca_bml_b
                                             uint32_t seq, uint32_t flags,
                                             mca_btl_base_completion_fn_t callback, void *cbdata);
 /* The message of an EAGER packet was matched to recvreq. */
-static inline SPEC_HOT void mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,
-                                                       const mca_pml_spec_packet_t *packet)
+static inline __attribute__((always_inline)) void
+mca_pml_spec_eager_deliver(mca_pml_spec_recv_request_t *recvreq,
+                           const mca_pml_spec_packet_t *packet)
 {
     const size_t skip = sizeof(mca_pml_spec_match_hdr_t);
     const size_t length = packet->size - skip;

@@ -134,3 +134,11 @@ void mca_pml_spec_costs_learn(mca_pml_spec_peer_t *peer)
         mca_pml_spec_why_ends(peer, measures ? &costs : NULL);
     }
 }
+
+void mca_pml_spec_costs_saw(mca_pml_spec_peer_t *peer, spec_copies_t *copies, uint64_t bytes,
+                            uint64_t ns)
+{
+    spec_copies_saw(copies, &mca_pml_spec.costs, bytes, ns);
+    spec_ends_follow(&peer->ends, &peer->far, &mca_pml_spec.costs, peer->eager_limit,
+                     peer->eager_most);
+}

@@ -59,14 +59,16 @@ static inline uint64_t mca_pml_spec_costs_begin(mca_pml_spec_peer_t *peer, spec_
                : 0;
 }
 
+/* So many bytes of a copy took so long. */
+void mca_pml_spec_costs_saw(mca_pml_spec_peer_t *peer, spec_copies_t *copies, uint64_t bytes,
+                            uint64_t ns);
+
 /* So many bytes of it were copied. */
 static inline void mca_pml_spec_costs_end(mca_pml_spec_peer_t *peer, spec_copies_t *copies,
                                           uint64_t begin, uint64_t bytes)
 {
     if (OPAL_UNLIKELY(begin > 0)) {
-        spec_copies_saw(copies, &mca_pml_spec.costs, bytes, spec_now() - begin);
-        spec_ends_follow(&peer->ends, &peer->far, &mca_pml_spec.costs, peer->eager_limit,
-                         peer->eager_most);
+        mca_pml_spec_costs_saw(peer, copies, bytes, spec_now() - begin);
     }
 }
 
