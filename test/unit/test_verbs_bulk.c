@@ -82,9 +82,25 @@ static void one_that_cannot_be_made_is_given_up(void **state)
     (void) state;
     vb_bulk_t bulk = wanted();
     assert_false(vb_bulk_gives_up(&bulk, false, false, UINT64_MAX)); /* nothing waits for it */
-    assert_false(vb_bulk_gives_up(&bulk, true, true, 0));            /* the process is lost */
     assert_true(vb_bulk_gives_up(&bulk, true, false, 0));
     assert_false(takes(&bulk, LONG, is_open, 0, 0));
+}
+
+/* Nor is one that ends before it is used, as by a process that has all it needs and goes. */
+static void one_that_is_not_used_loses_nobody(void **state)
+{
+    (void) state;
+    vb_bulk_t bulk = wanted();
+    assert_false(vb_bulk_is_in_use(&bulk, true));
+    assert_true(vb_bulk_gives_up(&bulk, true, true, 0));
+    bulk = (vb_bulk_t){.state = VB_BULK_NONE}; /* the other process has made it */
+    assert_false(vb_bulk_is_in_use(&bulk, true));
+    assert_true(vb_bulk_gives_up(&bulk, true, true, 0));
+    bulk = wanted();
+    assert_true(takes(&bulk, 1, is_open, 0, 0));
+    assert_true(vb_bulk_is_in_use(&bulk, true));
+    assert_false(vb_bulk_gives_up(&bulk, true, true, 0)); /* the process is lost */
+    assert_false(vb_bulk_is_in_use(&bulk, false));        /* a long one waits for it */
 }
 
 /* ---- two connections ---- */
@@ -195,13 +211,24 @@ static void by_datagrams_as_well(void **state)
     assert_int_equal(counters_of(1)->strangers + counters_of(2)->strangers, 0);
 }
 
-/* Who is asked need not have met the process, by whichever connection. */
+static unsigned asked_for_second;
+
+static void on_second(void *context, vb_peer_t *first)
+{
+    assert_int_equal(vb_peer_is_bulk(first), false);
+    assert_non_null(vb_peer_add_bulk(first, context));
+    ++asked_for_second;
+}
+
+/* The process that is asked need not have met the other, by whichever connection. */
 static void it_may_be_the_first(void **state)
 {
     (void) state;
     begin(2);
     process_t *p = &process[1], *q = &process[2];
     const struct sockaddr_in address = fake_address(2, vb_port_number(q->port));
+    q->port->config.second = on_second;
+    asked_for_second = 0;
     p->peer[2] = vb_peer_add(p->port, q->name, &address, 1002, p);
     assert_non_null(add_second(1, 2));
     until_second(1, 2, VB_OPEN);
@@ -209,6 +236,7 @@ static void it_may_be_the_first(void **state)
     settle();
     assert_int_equal(q->received, 1);
     assert_int_equal(vb_peer_connection(p->peer[2])->state, VB_IDLE);
+    assert_int_equal(asked_for_second, 0);
 }
 
 static void the_end_of_one_is_not_that_of_the_other(void **state)
@@ -230,6 +258,72 @@ static void the_end_of_one_is_not_that_of_the_other(void **state)
     assert_int_equal(process[1].received, 1);
     assert_int_equal(process[2].received, 1);
     assert_int_equal(process[1].lost + process[2].lost, 0);
+}
+
+static void lose(unsigned from, vb_peer_t *peer)
+{
+    vb_port_lock(process[from].port);
+    vb_peer_lose(peer, "as the other");
+    vb_port_unlock(process[from].port);
+}
+
+/* A process that is lost by one is lost by both, at both ends. */
+static void a_process_is_lost_by_both(void **state)
+{
+    (void) state;
+    begin(2);
+    open_up(1, 2);
+    assert_non_null(add_second(1, 2));
+    assert_non_null(add_second(2, 1));
+    until_second(1, 2, VB_OPEN);
+    until_second(2, 1, VB_OPEN);
+    lose(1, second[1][2]);
+    until_second(2, 1, VB_DEAD);
+    lose(1, process[1].peer[2]);
+    until(2, 1, VB_DEAD);
+    for (unsigned i = 0; i < 2; ++i) {
+        lose(1, second[1][2]); /* no more */
+    }
+    settle();
+    assert_int_equal(process[1].lost, 2);
+    assert_int_equal(process[2].lost, 2);
+    assert_int_equal(counters_of(1)->lost, 1);
+    assert_int_equal(say_second(1, 2, 5), VB_LOST);
+    assert_int_equal(fake.queue_pairs, 0);
+}
+
+/* Whatever its connection is at. */
+static void what_is_only_being_made_ends_too(void **state)
+{
+    (void) state;
+    begin(2);
+    meet(1, 2);
+    lose(1, process[1].peer[2]);
+    assert_int_equal(vb_peer_connection(process[1].peer[2])->state, VB_CLOSED);
+    meet(2, 1);
+    assert_non_null(add_second(2, 1));
+    lose(2, second[2][1]);
+    assert_int_equal(vb_peer_connection(second[2][1])->state, VB_DEAD);
+    settle();
+    assert_int_equal(fake.queue_pairs, 0);
+}
+
+/* The process that is asked knows it as the other's before a message comes by it. */
+static void the_process_that_is_asked_is_told(void **state)
+{
+    (void) state;
+    asked_for_second = 0;
+    begin(2);
+    open_up(1, 2);
+    process[2].port->config.second = on_second;
+    assert_false(vb_peer_has_second(process[2].peer[1]));
+    assert_non_null(add_second(1, 2));
+    until_second(1, 2, VB_OPEN);
+    assert_int_equal(asked_for_second, 1);
+    assert_true(vb_peer_has_second(process[2].peer[1]));
+    lose(1, second[1][2]);
+    settle();
+    assert_int_equal(process[2].lost, 1);
 }
 
 static void one_that_cannot_be_made_loses_nobody(void **state)
@@ -302,11 +396,15 @@ int main(void)
         cmocka_unit_test(none_changes_over_while_others_are_under_way),
         cmocka_unit_test(a_long_one_waits_for_it),
         cmocka_unit_test(one_that_cannot_be_made_is_given_up),
+        cmocka_unit_test(one_that_is_not_used_loses_nobody),
         cmocka_unit_test_setup_teardown(a_process_has_two_connections, setup, teardown),
         cmocka_unit_test_setup_teardown(both_ask_for_both_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(by_datagrams_as_well, setup, teardown),
         cmocka_unit_test_setup_teardown(it_may_be_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(the_end_of_one_is_not_that_of_the_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_process_is_lost_by_both, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_only_being_made_ends_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_process_that_is_asked_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_cannot_be_made_loses_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(none_leads_to_the_process_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(a_second_has_no_second, setup, teardown),

@@ -282,6 +282,7 @@ static void configure_port(vb_config_t *config, mca_btl_ibx_verbs_module_t *modu
     config->ready = mca_btl_ibx_verbs_ready;
     config->down = mca_btl_ibx_verbs_down;
     config->stranger = mca_btl_ibx_verbs_stranger;
+    config->second = mca_btl_ibx_verbs_asked_for_second;
     if (opal_output_get_verbosity(opal_btl_base_framework.framework_output) >= 40) {
         config->trace = trace;
         config->switch_trace = switch_trace;

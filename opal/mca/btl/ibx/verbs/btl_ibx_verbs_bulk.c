@@ -28,7 +28,7 @@ void mca_btl_ibx_verbs_bulk_begins(mca_btl_ibx_verbs_endpoint_t *endpoint, uint6
     const uint64_t min = mca_btl_ibx_verbs_of(endpoint->base.module)->bulk_min;
     if (vb_bulk_wants(&endpoint->bulk, min, bytes)) {
         mca_btl_ibx_verbs_bulk_meet(endpoint);
-        if (NULL == endpoint->bulk_peer) {
+        if (NULL == endpoint->bulk_peer || vb_peer_is_over(endpoint->bulk_peer)) {
             endpoint->bulk.state = VB_BULK_GIVEN_UP;
         } else {
             vb_peer_connect(endpoint->bulk_peer);
@@ -60,11 +60,17 @@ static void move_pending(mca_btl_ibx_verbs_endpoint_t *endpoint)
 
 bool mca_btl_ibx_verbs_bulk_failed(mca_btl_ibx_verbs_endpoint_t *endpoint)
 {
-    const bool was_open = vb_peer_was_open(endpoint->bulk_peer);
-    if (vb_bulk_gives_up(&endpoint->bulk, true, was_open, spec_now())) {
+    if (vb_bulk_gives_up(&endpoint->bulk, true, vb_peer_was_open(endpoint->bulk_peer),
+                         spec_now())) {
         move_pending(endpoint);
     }
-    return !was_open;
+    return !vb_bulk_is_in_use(&endpoint->bulk, vb_peer_was_open(endpoint->bulk_peer));
+}
+
+void mca_btl_ibx_verbs_asked_for_second(void *context, vb_peer_t *first)
+{
+    (void) context;
+    mca_btl_ibx_verbs_bulk_meet(vb_peer_user(first));
 }
 
 void mca_btl_ibx_verbs_bulk_check(mca_btl_ibx_verbs_module_t *module, uint64_t now)

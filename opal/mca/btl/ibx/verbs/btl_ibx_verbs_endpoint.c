@@ -263,6 +263,9 @@ vb_peer_t *mca_btl_ibx_verbs_connect(mca_btl_ibx_verbs_endpoint_t *endpoint)
     if (NULL != endpoint->peer && !endpoint->base.is_self && mca_btl_ibx_verbs_modules_n > 1) {
         vb_peer_offer_elsewhere(endpoint->peer, true);
     }
+    if (NULL != endpoint->peer && vb_peer_has_second(endpoint->peer)) {
+        mca_btl_ibx_verbs_bulk_meet(endpoint);
+    }
     return endpoint->peer;
 }
 
@@ -343,11 +346,28 @@ void mca_btl_ibx_verbs_down(void *context, vb_peer_t *peer, const char *why)
 {
     mca_btl_ibx_verbs_module_t *module = context;
     mca_btl_ibx_verbs_endpoint_t *endpoint = vb_peer_user(peer);
-    const bool is_spare = vb_peer_is_bulk(peer) && !vb_peer_was_open(peer); /* seen to by `ready` */
+    const bool is_spare =
+        NULL != endpoint && vb_peer_is_bulk(peer)
+        && !vb_bulk_is_in_use(&endpoint->bulk, vb_peer_was_open(peer)); /* seen to by `ready` */
     if (NULL != endpoint && !is_spare) {
         endpoint->why = why;
         module->has_lost = true;
     }
+}
+
+/* It is lost by one of two connections. By the other the process hears so, and what was to go into its memory, or to come from it, does
+ * not any more when that is told. */
+static void end_both(mca_btl_ibx_verbs_endpoint_t *endpoint)
+{
+    if (NULL == endpoint->bulk_peer) {
+        return;
+    }
+    if (NULL != endpoint->peer) {
+        vb_peer_lose(endpoint->peer, endpoint->why);
+    }
+    vb_peer_lose(endpoint->bulk_peer, endpoint->why);
+    mca_btl_ibx_post_waiting(endpoint->base.module, &endpoint->pending);
+    mca_btl_ibx_post_waiting(endpoint->base.module, &endpoint->bulk_pending);
 }
 
 void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module)
@@ -362,6 +382,7 @@ void mca_btl_ibx_verbs_tell_lost(mca_btl_ibx_verbs_module_t *module)
             if (NULL != why && !endpoint->is_dead) {
                 lost = endpoint;
                 lost->is_dead = true;
+                end_both((mca_btl_ibx_verbs_endpoint_t *) lost);
                 break;
             }
         }

@@ -229,9 +229,11 @@ static inline opal_list_t *mca_btl_ibx_verbs_pending_of(mca_btl_ibx_verbs_endpoi
 {
     return OPAL_UNLIKELY(is_bulk) ? &endpoint->bulk_pending : &endpoint->pending;
 }
-/* The process has made the second connection, and speaks by it. */
+/* There is a second connection, or the process asks for one: what becomes of it concerns the endpoint from now on. */
 void mca_btl_ibx_verbs_bulk_meet(mca_btl_ibx_verbs_endpoint_t *endpoint);
-/* The second connection ended. False: it had been there, and the process is lost. */
+/* The same, for the port. */
+void mca_btl_ibx_verbs_asked_for_second(void *context, vb_peer_t *first);
+/* The second connection ended. False: it was in use, and the process is lost. */
 bool mca_btl_ibx_verbs_bulk_failed(mca_btl_ibx_verbs_endpoint_t *endpoint);
 /* Once in a while: transfers that have waited for a connection for too long take the first. */
 void mca_btl_ibx_verbs_bulk_check(mca_btl_ibx_verbs_module_t *module, uint64_t now);

@@ -63,12 +63,19 @@ static inline void vb_bulk_changes(vb_bulk_t *bulk, uint64_t min, uint64_t bytes
     }
 }
 
-/* has_failed: the second connection ended, and was_open says whether it was there before. True: what waits for it is to take the
- * first, and all that follows. (One that ends in use is the loss of the process, as the first is.) */
+/* Is the second connection in use, so that its end is the loss of the process, as that of the first is? was_open: it was there. The
+ * other process may use one that this one does not. */
+static inline bool vb_bulk_is_in_use(const vb_bulk_t *bulk, bool was_open)
+{
+    return VB_BULK_USED == bulk->state && was_open;
+}
+
+/* has_failed: the second connection ended. True: what waits for it is to take the first, and all that follows. */
 static inline bool vb_bulk_gives_up(vb_bulk_t *bulk, bool has_failed, bool was_open, uint64_t now)
 {
     const bool is_late = VB_BULK_USED == bulk->state && now - bulk->since > VB_BULK_PATIENCE;
-    if (was_open || VB_BULK_GIVEN_UP == bulk->state || (!has_failed && !is_late)) {
+    if (vb_bulk_is_in_use(bulk, was_open) || VB_BULK_GIVEN_UP == bulk->state
+        || (!has_failed && !is_late)) {
         return false;
     }
     bulk->state = VB_BULK_GIVEN_UP;

@@ -119,7 +119,7 @@ static void tell_change(vb_peer_t *peer, vb_conn_event_t event, unsigned todo)
         vb_peer_fail_kept(peer, status_of(&peer->conn));
     }
     if (todo & VB_DO_REPORT && !vb_hybrid_outlives(peer)) {
-        port->counters.lost += vb_peer_was_open(peer) || !vb_peer_is_bulk(peer);
+        port->counters.lost += !vb_peer_is_bulk(peer); /* which ends when this is in use */
         if ('\0' == peer->why[0]) {
             (void) vb_peer_why(peer, "%s: %s", vb_conn_event_name(event), "the connection ended");
         }
@@ -229,6 +229,18 @@ void vb_connect_queue_broken(vb_peer_t *peer)
 
 /* ---- what connectors tell ---- */
 
+/* One that asks for a second connection. */
+static void tell_second(vb_peer_t *peer)
+{
+    vb_port_t *port = peer->port;
+    if (vb_peer_is_bulk(peer) && NULL == peer->user && NULL != port->config.second) {
+        vb_peer_t *first = vb_map_get(&port->by_name, peer->name & ~VB_BULK_NAME);
+        if (NULL != first && NULL != first->user) {
+            port->config.second(port->config.context, first);
+        }
+    }
+}
+
 void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
 {
     const vb_hello_t *hello = &asked->hello;
@@ -247,6 +259,7 @@ void vb_connect_asked(vb_port_t *port, const vb_asked_t *asked)
         asked->by->reject(port, asked, hello->is_again ? VB_STRANGER : VB_BUSY);
         return;
     }
+    tell_second(peer);
     if (NULL != port->hybrid && !peer->is_met) {
         /* Whether it takes datagrams is not known yet, so neither is when messages may come. */
         if (NULL != port->config.stranger) {

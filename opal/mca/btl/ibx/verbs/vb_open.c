@@ -354,6 +354,7 @@ void vb_port_leave(vb_port_t *port, uint64_t wait_ns)
     port->config.ready = no_ready;
     port->config.down = no_down;
     port->config.stranger = NULL;
+    port->config.second = NULL;
     port->config.trace = NULL;
     port->config.switch_trace = NULL;
     vb_port_unlock(port);
@@ -463,6 +464,11 @@ vb_peer_t *vb_peer_add_bulk(vb_peer_t *first, void *user)
     return peer;
 }
 
+bool vb_peer_has_second(const vb_peer_t *first)
+{
+    return NULL != vb_map_get(&first->port->by_name, first->name | VB_BULK_NAME);
+}
+
 bool vb_peer_is_bulk(const vb_peer_t *peer)
 {
     return 0 != (peer->name & VB_BULK_NAME);
@@ -503,6 +509,19 @@ uint32_t vb_inline_put_max(const vb_peer_t *peer)
 bool vb_peer_is_over(const vb_peer_t *peer)
 {
     return vb_conn_is_over(&peer->conn) || (NULL != peer->mate && VB_OK != peer->mate->over);
+}
+
+void vb_peer_lose(vb_peer_t *peer, const char *why)
+{
+    if (!vb_conn_is_over(&peer->conn) && '\0' == peer->why[0]) {
+        (void) vb_peer_why(peer, "%s", why);
+    }
+    if (!vb_conn_is_over(&peer->conn)) {
+        vb_peer_step(peer, VB_ON_REFUSED);
+    }
+    if (!vb_conn_is_over(&peer->conn)) { /* nobody has been asked, or is */
+        vb_peer_step(peer, VB_ON_CLOSE);
+    }
 }
 
 void vb_peer_close(vb_peer_t *peer)

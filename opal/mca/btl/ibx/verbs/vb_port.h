@@ -143,6 +143,9 @@ typedef struct vb_config {
     /* NULL, or: a process that was not added speaks by datagrams. To be added soon, not from here; then vb_port_hear
      * takes what it said, if that is kept till then: data may be NULL. */
     void (*stranger)(void *context, uint64_t name, const uint8_t *data, size_t length);
+    /* NULL, or: a process that was added asks for a second connection, which is to be added (vb_peer_add_bulk), so that its end, and
+     * that it goes on by another port, concern its user. lock is held. */
+    void (*second)(void *context, vb_peer_t *first);
 } vb_config_t;
 
 /* Defaults that parameters of the component change. */
@@ -234,6 +237,9 @@ uint32_t vb_mbps(unsigned width_code, unsigned speed_code);
  * so, the adapter may write it in any order. */
 int vb_port_relaxed(const vb_port_t *port, int access);
 
+/* Its process is lost, for whatever reason (why, kept): no goodbye, its connection ends for good, and what is posted fails. lock is
+ * held. */
+void vb_peer_lose(vb_peer_t *peer, const char *why);
 /* Says goodbye; what is posted fails with VB_ENDED, what is in the queue still goes out. The peer is
  * freed by vb_port_close. */
 void vb_peer_close(vb_peer_t *peer);
@@ -246,6 +252,8 @@ vb_peer_t *vb_peer_add_self(vb_port_t *port, void *user);
 
 /* A peer of its own, reached as the first is. user: as above. NULL: out of memory, or this port has datagrams (vb_hybrid.h). */
 vb_peer_t *vb_peer_add_bulk(vb_peer_t *first, void *user);
+/* Has either end asked for it? */
+bool vb_peer_has_second(const vb_peer_t *first);
 bool vb_peer_is_bulk(const vb_peer_t *peer);
 /* What this process is called in that connection. */
 uint64_t vb_peer_own_name(const vb_peer_t *peer);
